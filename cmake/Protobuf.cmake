@@ -1,0 +1,39 @@
+# C code from the .proto files. Generated code is exempt from our warnings. `descriptors.fds` holds the public files for reflection.
+find_program(PROTOC protoc REQUIRED)
+find_program(PROTOC_C protoc-gen-c REQUIRED)
+set(GENERATED ${CMAKE_BINARY_DIR}/generated)
+file(MAKE_DIRECTORY ${GENERATED})
+
+function(protobuf_c_library name)
+  set(sources)
+  foreach(entry ${ARGN})
+    string(REPLACE "|" ";" parts ${entry})
+    list(GET parts 0 root)
+    list(GET parts 1 file)
+    string(REGEX REPLACE "\\.proto$" "" base ${file})
+    add_custom_command(
+      OUTPUT ${GENERATED}/${base}.pb-c.c ${GENERATED}/${base}.pb-c.h
+      COMMAND ${PROTOC} --c_out=${GENERATED} -I${root} -I${CMAKE_SOURCE_DIR}/proto -I/usr/include ${root}/${file}
+      DEPENDS ${root}/${file} VERBATIM)
+    list(APPEND sources ${GENERATED}/${base}.pb-c.c)
+  endforeach()
+  add_library(${name} STATIC ${sources})
+  target_include_directories(${name} SYSTEM PUBLIC ${GENERATED})
+  target_link_libraries(${name} PUBLIC PkgConfig::PROTOBUF_C)
+  target_compile_options(${name} PRIVATE -w)
+  if(SANITIZE)
+    target_compile_options(${name} PRIVATE -fsanitize=address)
+  endif()
+endfunction()
+
+protobuf_c_library(proto_internal ${CMAKE_SOURCE_DIR}/proto/internal|spawner.proto)
+
+# Standard services: the files of Debian's grpc-proto package and of protobuf itself.
+set(GRPC_PROTO /usr/share/grpc-proto)
+protobuf_c_library(proto_public
+  ${CMAKE_SOURCE_DIR}/proto|glovebox/v1/execution.proto
+  ${CMAKE_SOURCE_DIR}/proto|glovebox/v1/system.proto
+  /usr/include|google/protobuf/duration.proto
+  /usr/include|google/protobuf/timestamp.proto
+  /usr/include|google/protobuf/any.proto
+  /usr/include|google/protobuf/descriptor.proto)

@@ -1,0 +1,81 @@
+/* What the operator decides: glovebox.conf and runtimes.d/NAME.conf, read by server, spawner and standalone alike. */
+#pragma once
+
+#include "common/limits.h"
+
+struct Profile {
+        char *name;
+        struct Limits limits; /* unset values: the server's defaults */
+        struct IdlePolicy idle;
+};
+
+/* One file runtimes.d/NAME.conf. */
+struct Runtime {
+        char *name;           /* default: the file's name */
+        char *version;        /* as requests name it ("3.11"); default empty */
+        char *exec;           /* absolute path of the interpreter inside the cell; required */
+        char **args;          /* before the caller's; "{code}" stands for the code's path. Default "{code}" */
+        char **version_args;  /* default "--version" */
+        char **env;           /* NAME=VALUE */
+        char *root;           /* folder used as the cell's root; default: the host's /usr and a generated /etc */
+        char **endings;       /* ".py" */
+        char *code_name;      /* the code's name in the workspace: "main.py"; required */
+        char *profile;        /* default empty: the server's defaults */
+};
+
+enum AuditCode {
+        AUDIT_CODE_HASH,
+        AUDIT_CODE_FULL,
+};
+
+struct Config {
+        /* [server] */
+        char **listen;              /* "unix:/run/glovebox/glovebox.sock", "HOST:PORT", "[ADDRESS]:PORT" */
+        bool plain_tcp;             /* plain-tcp: no TLS on loopback addresses; default no */
+        uint64_t max_executions;    /* 0 = from memory and cpus */
+        uint64_t max_executions_per_caller; /* 0 = max_executions */
+        uint64_t max_waiting;       /* 256 */
+        usec_t wait_deadline;       /* 10 s */
+        uint64_t max_connections;   /* 1024 */
+        uint64_t max_connections_per_caller; /* 256 */
+        uint64_t request_budget;    /* bytes of requests being received or held; 256 MiB */
+        uint64_t max_message;       /* bytes of one request; 96 MiB */
+        char **operators;           /* "uid:0", "cert:NAME"; default "uid:0" */
+        char *audit_file;           /* JSON lines; default none */
+        enum AuditCode audit_code;
+        char *node;                 /* part of execution ids; default: the host's name */
+        uint64_t keep_finished;     /* per caller; 1000 */
+        usec_t keep_finished_for;   /* 1 h */
+        usec_t drain_deadline;      /* how long a stop waits for running executions; 10 s */
+        /* [tls] */
+        char *tls_certificate, *tls_key, *tls_client_ca;
+        /* [limits], [caps] */
+        struct Limits defaults, caps;
+        struct IdlePolicy default_idle;
+        /* [profile NAME] */
+        struct Profile *profiles;
+        size_t n_profiles;
+        /* [spawner] */
+        char *driver;               /* "cgroupfs", "systemd" or empty: the default of the machine */
+        uint32_t uid_start, uid_count; /* host uids of cells */
+        uint32_t spare_uid;         /* the server's where there is no user glovebox */
+        char **waive;               /* controllers and layers that may be missing */
+        uint64_t max_cells;         /* 1024 */
+        /* runtimes.d */
+        struct Runtime *runtimes;
+        size_t n_runtimes;
+};
+
+/* Reads FILE (NULL: /etc/glovebox/glovebox.conf, which may be missing) and the runtimes: every *.conf in the library folder's
+ * runtimes.d, replaced by one of the same name in runtimes.d beside FILE. On an error: a negative errno, and in ret_error one line for
+ * the operator with file, line, key and cure ("glovebox.conf:12: unknown key 'max-exections' in [server]; did you mean
+ * 'max-executions'?"). */
+int config_load(const char *file, struct Config **ret, char **ret_error);
+struct Config *config_free(struct Config *c);
+DEFINE_CLEANUP(struct Config *, config_free)
+
+const struct Profile *config_profile(const struct Config *c, const char *name);
+/* "python" or "python:3.11"; NULL when there is none. */
+const struct Runtime *config_runtime(const struct Config *c, const char *name);
+/* The uid and gid the server runs as: user "glovebox", else the spare uid. */
+void config_server_ids(const struct Config *c, uid_t *ret_uid, gid_t *ret_gid);

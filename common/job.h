@@ -1,0 +1,48 @@
+/* Records of the job pipe (outside → cell) and of the report pipe (cell → outside).
+ *
+ * A record is an 8-byte header (type and length, both 32-bit little-endian) and `length` bytes. Simple enough that a runner in
+ * any language reads it with its standard library. The spawner writes the head (from its runtime config), then the server the
+ * body; the reader stops at JOB_END. A record longer than JOB_RECORD_MAX, one of an unknown type, or end of file before JOB_END
+ * ends the start with an error. */
+#pragma once
+
+#include "common/util.h"
+
+#define JOB_HEADER_SIZE 8
+#define JOB_RECORD_MAX (1 * MIB)
+#define JOB_HEAD_MAX (32 * KIB)      /* all of the head: fits into a pipe before anyone reads */
+#define REPORT_RECORD_MAX (4 * KIB)
+
+enum JobType {
+        /* head, by the spawner */
+        JOB_EXEC = 1,         /* absolute path of the interpreter */
+        JOB_RUNTIME_ARG,      /* one argument; "{code}" is replaced by the code's path */
+        JOB_ENV,              /* NAME=VALUE; a later one replaces an earlier one. Also in the body */
+        JOB_CODE_NAME,        /* name of the code's file in the workspace; absent: there is no code */
+        JOB_HEAD_END,
+        /* body, by the server */
+        JOB_ARG,              /* one argument, after the runtime's */
+        JOB_CODE,             /* the code; in pieces of at most JOB_RECORD_MAX, joined */
+        JOB_FILE,             /* one byte of flags (1 = executable), then a path relative to /workspace: opens the file */
+        JOB_FILE_DATA,        /* bytes appended to the last JOB_FILE */
+        JOB_WORKING_DIR,      /* absolute path */
+        JOB_TIMEZONE,         /* IANA name */
+        JOB_END,
+        JOB_TYPE_MAX_,
+};
+
+enum ReportType {
+        REPORT_FAILED = 1,    /* errno (32-bit little-endian), then the step's name: what went wrong before the program started */
+        REPORT_TYPE_MAX_,
+};
+
+static inline void job_put_header(uint8_t out[JOB_HEADER_SIZE], uint32_t type, uint32_t length) {
+        for (int i = 0; i < 4; i++) {
+                out[i] = (uint8_t) (type >> (8 * i));
+                out[4 + i] = (uint8_t) (length >> (8 * i));
+        }
+}
+
+static inline uint32_t job_get_u32(const uint8_t *in) {
+        return (uint32_t) in[0] | (uint32_t) in[1] << 8 | (uint32_t) in[2] << 16 | (uint32_t) in[3] << 24;
+}

@@ -1,0 +1,21 @@
+/* Logging at the edge, once: to the journal with fields where there is one, else a line on standard error. */
+#pragma once
+
+#include <syslog.h>
+
+#include "common/util.h"
+
+/* name: "gloveboxd". Call once, before any thread. */
+void log_open(const char *name);
+void log_set_max_level(int level);
+
+/* error: a negative or positive errno that %m in the format refers to, 0 = none. execution: an id or NULL. Returns -|error|. */
+int log_full(int level, int error, const char *execution, const char *format, ...) PRINTF_LIKE(4, 5);
+
+#define log_error_errno(error, ...) log_full(LOG_ERR, error, NULL, __VA_ARGS__)
+#define log_error(...) log_full(LOG_ERR, 0, NULL, __VA_ARGS__)
+#define log_warning_errno(error, ...) log_full(LOG_WARNING, error, NULL, __VA_ARGS__)
+#define log_warning(...) log_full(LOG_WARNING, 0, NULL, __VA_ARGS__)
+#define log_notice(...) log_full(LOG_NOTICE, 0, NULL, __VA_ARGS__)
+#define log_info(...) log_full(LOG_INFO, 0, NULL, __VA_ARGS__)
+#define log_debug(...) log_full(LOG_DEBUG, 0, NULL, __VA_ARGS__)
