@@ -14,6 +14,9 @@ function(protobuf_c_library name)
     add_custom_command(
       OUTPUT ${GENERATED}/${base}.pb-c.c ${GENERATED}/${base}.pb-c.h
       COMMAND ${PROTOC} --c_out=${GENERATED} -I${root} -I${CMAKE_SOURCE_DIR}/proto -I/usr/include ${root}/${file}
+      # protoc-c knows the reserved words of C++, not this one of C: the member is restrict_, the field stays "restrict".
+      COMMAND sed -i -E "s/(protobuf_c_boolean|ImportPolicy,) restrict\\b/\\1 restrict_/"
+              ${GENERATED}/${base}.pb-c.h ${GENERATED}/${base}.pb-c.c
       DEPENDS ${root}/${file} VERBATIM)
     list(APPEND sources ${GENERATED}/${base}.pb-c.c)
   endforeach()
