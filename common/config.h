@@ -21,6 +21,7 @@ struct Runtime {
         char **endings;       /* ".py" */
         char *code_name;      /* the code's name in the workspace: "main.py"; required */
         char *profile;        /* default empty: the server's defaults */
+        char *file;           /* where it was read */
 };
 
 enum AuditCode {

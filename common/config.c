@@ -1,0 +1,506 @@
+/* glovebox.conf: one table of keys, shipped values, and the checks that need more than one key. */
+#include "common/config.h"
+
+#include <pwd.h>
+#include <stdio.h>
+
+#include "common/keyfile.h"
+#include "common/runtimes.h"
+
+#define DEFAULT_FILE "/etc/glovebox/glovebox.conf"
+#define PROFILES_MAX 64
+#define DAYS(n) ((n) * 86400e6)
+#define HOURS(n) ((n) * 3600e6)
+
+/* Host uids of cells: far above what useradd, containers and directory services hand out, and below 2^31, which some file
+ * systems and programs still take for the end. The server's spare uid is the first one behind them, so that no cell has it. */
+#define UID_START 2130706432u /* 0x7f000000 */
+#define UID_COUNT 65536u
+#define SPARE_UID (UID_START + UID_COUNT)
+
+/* What has no field of its own kind in struct Config. */
+struct Loading {
+        struct Config config;
+        char *audit_code, *uid_range;
+        bool profiles_in_file;
+};
+
+#define OFFSET(field) offsetof(struct Loading, config.field)
+
+/* Keep sections in the order of the file, keys alphabetical. */
+static const struct Key keys[] = {
+        { "server", "audit-code", KEY_STRING, offsetof(struct Loading, audit_code) },
+        { "server", "audit-file", KEY_PATH, OFFSET(audit_file) },
+        { "server", "drain-deadline", KEY_TIME, OFFSET(drain_deadline), 0, HOURS(1) },
+        { "server", "keep-finished", KEY_COUNT, OFFSET(keep_finished), 0, 100000 },
+        { "server", "keep-finished-for", KEY_TIME, OFFSET(keep_finished_for), 0, DAYS(7) },
+        { "server", "listen", KEY_WORDS, OFFSET(listen) },
+        { "server", "max-connections", KEY_COUNT, OFFSET(max_connections), 1, 65536 },
+        { "server", "max-connections-per-caller", KEY_COUNT, OFFSET(max_connections_per_caller), 1, 65536 },
+        { "server", "max-executions", KEY_COUNT, OFFSET(max_executions), 0, 100000 },
+        { "server", "max-executions-per-caller", KEY_COUNT, OFFSET(max_executions_per_caller), 0, 100000 },
+        { "server", "max-message", KEY_BYTES, OFFSET(max_message), 64 * KIB, 1 * GIB },
+        { "server", "max-waiting", KEY_COUNT, OFFSET(max_waiting), 0, 100000 },
+        { "server", "node", KEY_STRING, OFFSET(node) },
+        { "server", "operators", KEY_WORDS, OFFSET(operators) },
+        { "server", "plain-tcp", KEY_BOOL, OFFSET(plain_tcp) },
+        { "server", "request-budget", KEY_BYTES, OFFSET(request_budget), 1 * MIB, 64 * GIB },
+        { "server", "wait-deadline", KEY_TIME, OFFSET(wait_deadline), 0, HOURS(1) },
+        { "tls", "certificate", KEY_PATH, OFFSET(tls_certificate) },
+        { "tls", "client-ca", KEY_PATH, OFFSET(tls_client_ca) },
+        { "tls", "key", KEY_PATH, OFFSET(tls_key) },
+        { "spawner", "driver", KEY_STRING, OFFSET(driver) },
+        { "spawner", "max-cells", KEY_COUNT, OFFSET(max_cells), 1, 100000 },
+        { "spawner", "spare-uid", KEY_ID, OFFSET(spare_uid), 1, UINT32_MAX - 2 },
+        { "spawner", "uid-range", KEY_STRING, offsetof(struct Loading, uid_range) },
+        { "spawner", "waive", KEY_WORDS, OFFSET(waive) },
+        {},
+};
+
+static const char *const idle_keys[] = { "idle-evidence", "idle-grace", "idle-timeout" };
+
+static const struct {
+        const char *name;
+        struct Limits limits;
+        struct IdlePolicy idle;
+} shipped_profiles[] = {
+        { "quick",
+          { .timeout = 30 * USEC_PER_SEC, .memory_bytes = 512 * MIB, .cpus = 0.5 },
+          { 10 * USEC_PER_SEC, 15 * USEC_PER_SEC, EVIDENCE_OUTPUT_AND_CPU } },
+        { "data",
+          { .timeout = 120 * USEC_PER_SEC, .memory_bytes = 2 * GIB, .cpus = 1 },
+          { 10 * USEC_PER_SEC, 60 * USEC_PER_SEC, EVIDENCE_OUTPUT_AND_CPU } },
+        { "heavy",
+          { .timeout = 300 * USEC_PER_SEC, .memory_bytes = 4 * GIB, .cpus = 2 },
+          { 10 * USEC_PER_SEC, 150 * USEC_PER_SEC, EVIDENCE_OUTPUT_AND_CPU } },
+};
+
+struct Config *config_free(struct Config *c) {
+        if (!c)
+                return NULL;
+        strv_free(c->listen);
+        strv_free(c->operators);
+        free(c->audit_file);
+        free(c->node);
+        free(c->tls_certificate);
+        free(c->tls_key);
+        free(c->tls_client_ca);
+        for (size_t i = 0; i < c->n_profiles; i++)
+                free(c->profiles[i].name);
+        free(c->profiles);
+        free(c->driver);
+        strv_free(c->waive);
+        for (size_t i = 0; i < c->n_runtimes; i++)
+                runtime_done(&c->runtimes[i]);
+        free(c->runtimes);
+        free(c);
+        return NULL;
+}
+
+/* config is the first field: freeing it frees the whole. */
+static void loading_free(struct Loading *l) {
+        free(l->audit_code);
+        free(l->uid_range);
+        config_free(&l->config);
+}
+
+DEFINE_CLEANUP(struct Loading *, loading_free)
+
+static struct Loading *loading_new(void) {
+        struct Loading *l = calloc(1, sizeof(*l));
+
+        if (!l)
+                return NULL;
+        l->config = (struct Config) {
+                .max_waiting = 256,
+                .wait_deadline = 10 * USEC_PER_SEC,
+                .max_connections = 1024,
+                .max_connections_per_caller = 256,
+                .request_budget = 256 * MIB,
+                .max_message = 96 * MIB,
+                .keep_finished = 1000,
+                .keep_finished_for = 3600 * USEC_PER_SEC,
+                .drain_deadline = 10 * USEC_PER_SEC,
+                .default_idle = { .evidence = EVIDENCE_OUTPUT_AND_CPU },
+                .uid_start = UID_START,
+                .uid_count = UID_COUNT,
+                .spare_uid = SPARE_UID,
+                .max_cells = 1024,
+        };
+        return l;
+}
+
+static int add_profile(struct Config *c, const char *name, struct Profile **ret) {
+        struct Profile *grown = reallocarray(c->profiles, c->n_profiles + 1, sizeof(struct Profile));
+        char *copy;
+
+        if (!grown)
+                return -ENOMEM;
+        c->profiles = grown;
+        copy = strdup(name);
+        if (!copy)
+                return -ENOMEM;
+        c->profiles[c->n_profiles] = (struct Profile) { .name = copy, .idle.evidence = EVIDENCE_OUTPUT_AND_CPU };
+        *ret = &c->profiles[c->n_profiles++];
+        return 0;
+}
+
+static struct Profile *find_profile(const struct Config *c, const char *name) {
+        for (size_t i = 0; i < c->n_profiles; i++)
+                if (streq(c->profiles[i].name, name))
+                        return &c->profiles[i];
+        return NULL;
+}
+
+static const char *profile_name(const char *section) {
+        return strncmp(section, "profile ", 8) == 0 ? section + 8 + strspn(section + 8, " ") : NULL;
+}
+
+static int on_profile_section(struct Place *place, struct Loading *l, const char *name) {
+        static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
+        struct Profile *profile;
+
+        if (!*name || strlen(name) > 32 || name[strspn(name, allowed)])
+                return place_fail(place, "a profile's name is 1 to 32 letters, digits, _ or -: [profile quick]");
+        if (l->config.n_profiles >= PROFILES_MAX)
+                return place_fail(place, "more than %d profiles", PROFILES_MAX);
+        l->profiles_in_file = true;
+        if (find_profile(&l->config, name))
+                return place_fail(place, "[profile %s] is there a second time; put its keys together", name);
+        return add_profile(&l->config, name, &profile);
+}
+
+static int on_section(struct Place *place, void *userdata) {
+        static const char *const sections[] = { "server", "tls", "limits", "caps", "profile NAME", "spawner", NULL };
+        const char *profile = profile_name(place->section);
+
+        if (profile)
+                return on_profile_section(place, userdata, profile);
+        for (size_t i = 0; sections[i]; i++)
+                if (streq(place->section, sections[i]))
+                        return 0;
+        return place_unknown(place, "section", place->section, (char *const *) sections);
+}
+
+static int assign_limit(struct Place *place, const struct LimitInfo *info, struct Limits *limits) {
+        char low[40];
+        double value;
+        int r;
+
+        r = parse_limit(info, place->value, &value);
+        if (r == -EINVAL)
+                return place_fail(place, "'%s' must be %s, not '%s'", place->key,
+                                  info->kind == LIMIT_TIME    ? "a time such as 500ms, 30s, 5m or 1h"
+                                  : info->kind == LIMIT_BYTES ? "a size such as 512M or 2G"
+                                  : info->kind == LIMIT_CORES ? "a number of cores such as 0.5"
+                                                              : "a whole number",
+                                  place->value);
+        if (r < 0 || value < info->minimum)
+                return place_fail(place, "'%s' must be at least %s, not '%s'", place->key, limit_format(info, info->minimum, low, sizeof(low)),
+                                  place->value);
+        limit_set(limits, info, value);
+        return 0;
+}
+
+static int assign_idle(struct Place *place, struct IdlePolicy *idle) {
+        usec_t time;
+
+        if (streq(place->key, "idle-evidence"))
+                return parse_evidence(place->value, &idle->evidence) >= 0
+                               ? 0
+                               : place_fail(place, "'idle-evidence' must be output-and-cpu or output, not '%s'", place->value);
+        if (parse_time(place->value, &time) < 0)
+                return place_fail(place, "'%s' must be a time such as 10s, not '%s'", place->key, place->value);
+        if (streq(place->key, "idle-grace")) {
+                idle->grace = time;
+                return 0;
+        }
+        if (time != 0 && time < 50 * USEC_PER_MSEC)
+                return place_fail(place, "'idle-timeout' must be 0 (off) or at least 50 ms, not '%s'", place->value);
+        idle->timeout = time;
+        return 0;
+}
+
+static int on_limit(struct Place *place, struct Limits *limits, struct IdlePolicy *idle) {
+        char **known _cleanup_strv_ = NULL;
+        int r;
+
+        r = place_once(place);
+        if (r < 0)
+                return r;
+        for (const struct LimitInfo *info = limit_table; info->field; info++) {
+                if (streq(info->key, place->key))
+                        return assign_limit(place, info, limits);
+                if (strv_extend(&known, info->key) < 0)
+                        return -ENOMEM;
+        }
+        for (size_t i = 0; idle && i < ELEMENTSOF(idle_keys); i++) {
+                if (streq(idle_keys[i], place->key))
+                        return assign_idle(place, idle);
+                if (strv_extend(&known, idle_keys[i]) < 0)
+                        return -ENOMEM;
+        }
+        return place_unknown(place, "key", place->key, known);
+}
+
+static int on_entry(struct Place *place, void *userdata) {
+        struct Loading *l = userdata;
+        const char *name = profile_name(place->section);
+        struct Profile *profile = name ? find_profile(&l->config, name) : NULL;
+
+        if (profile)
+                return on_limit(place, &profile->limits, &profile->idle);
+        if (streq(place->section, "limits"))
+                return on_limit(place, &l->config.defaults, &l->config.default_idle);
+        if (streq(place->section, "caps"))
+                return on_limit(place, &l->config.caps, NULL);
+        if (isempty(place->section))
+                return place_fail(place, "'%s' stands before the first [section]", place->key);
+        return place_assign(place, keys, l);
+}
+
+/* Words the operator chose must be within the caps; what nobody chose follows them. */
+static int settle_limits(struct Place *place, const char *section, struct Limits *limits, const struct Limits *caps) {
+        char value[40], cap[40];
+
+        for (const struct LimitInfo *info = limit_table; info->field; info++)
+                if (limit_get(limits, info) > limit_get(caps, info))
+                        return place_fail(place, "'%s' of [%s] is %s, above the cap of %s; raise it in [caps] or lower it in [%s]", info->key,
+                                          section, limit_format(info, limit_get(limits, info), value, sizeof(value)),
+                                          limit_format(info, limit_get(caps, info), cap, sizeof(cap)), section);
+        return 0;
+}
+
+static int settle_idle(struct Place *place, const char *section, const struct IdlePolicy *idle, const struct Limits *caps) {
+        if (idle->timeout > caps->timeout || idle->grace > caps->timeout)
+                return place_fail(place, "'idle-timeout' and 'idle-grace' of [%s] must not be above the timeout's cap", section);
+        return 0;
+}
+
+static void clamp_limits(struct Limits *limits, const struct Limits *caps) {
+        for (const struct LimitInfo *info = limit_table; info->field; info++)
+                limit_set(limits, info, MIN(limit_get(limits, info), limit_get(caps, info)));
+}
+
+static int add_shipped_profiles(struct Config *c) {
+        for (size_t i = 0; i < ELEMENTSOF(shipped_profiles); i++) {
+                struct Profile *profile;
+                int r = add_profile(c, shipped_profiles[i].name, &profile);
+
+                if (r < 0)
+                        return r;
+                profile->limits = shipped_profiles[i].limits;
+                profile->idle = shipped_profiles[i].idle;
+                clamp_limits(&profile->limits, &c->caps);
+                profile->idle.timeout = MIN(profile->idle.timeout, c->caps.timeout);
+                profile->idle.grace = MIN(profile->idle.grace, profile->limits.timeout / 2);
+        }
+        return 0;
+}
+
+static int settle_all_limits(struct Place *place, struct Loading *l) {
+        struct Config *c = &l->config;
+        struct Limits caps = limits_caps(), defaults = limits_standard();
+        int r;
+
+        limits_overlay(&caps, &c->caps);
+        c->caps = caps;
+        r = settle_limits(place, "limits", &c->defaults, &caps);
+        if (r >= 0)
+                r = settle_idle(place, "limits", &c->default_idle, &caps);
+        clamp_limits(&defaults, &caps);
+        limits_overlay(&defaults, &c->defaults);
+        c->defaults = defaults;
+        for (size_t i = 0; i < c->n_profiles && r >= 0; i++) {
+                char section[64];
+
+                (void) snprintf(section, sizeof(section), "profile %s", c->profiles[i].name);
+                r = settle_limits(place, section, &c->profiles[i].limits, &caps);
+                if (r >= 0)
+                        r = settle_idle(place, section, &c->profiles[i].idle, &caps);
+        }
+        if (r >= 0 && !l->profiles_in_file)
+                r = add_shipped_profiles(c);
+        return r;
+}
+
+/* START:COUNT. 65534 is "nobody", 2^32 - 1 is "no change" to the kernel: neither may be in the range. */
+static int settle_uids(struct Place *place, struct Loading *l) {
+        struct Config *c = &l->config;
+        unsigned long long start = c->uid_start, count = c->uid_count;
+        int end = 0;
+
+        if (l->uid_range) {
+                if (l->uid_range[0] < '0' || l->uid_range[0] > '9' || sscanf(l->uid_range, "%10llu:%10llu%n", &start, &count, &end) != 2 ||
+                    l->uid_range[end])
+                        return place_fail(place, "'uid-range' must be START:COUNT, such as %u:%u, not '%s'", UID_START, UID_COUNT, l->uid_range);
+                if (start < 65536 || count < 16 || start + count > UINT32_MAX)
+                        return place_fail(place, "'uid-range' must start at 65536 or above, have at least 16 and end below %u, not '%s'",
+                                          UINT32_MAX, l->uid_range);
+                c->uid_start = (uint32_t) start;
+                c->uid_count = (uint32_t) count;
+        }
+        if (c->spare_uid >= start && c->spare_uid < start + count)
+                return place_fail(place, "'spare-uid' %u is in 'uid-range' %llu:%llu: a cell could then act as the server; choose one outside",
+                                  c->spare_uid, start, count);
+        if (c->spare_uid == 65534)
+                return place_fail(place, "'spare-uid' must not be 65534: nobody's uid is shared with other programs");
+        return 0;
+}
+
+static bool listen_is_valid(const char *address) {
+        const char *colon = strrchr(address, ':'), *port = colon ? colon + 1 : "";
+
+        if (strncmp(address, "unix:", 5) == 0)
+                return address[5] == '/' && strlen(address + 5) < 108;
+        return colon && colon > address && *port && strlen(port) <= 5 && port[strspn(port, "0123456789")] == '\0' && atoi(port) <= 65535;
+}
+
+static int settle_lists(struct Place *place, struct Config *c) {
+        if (!c->listen && strv_extend(&c->listen, "unix:/run/glovebox/glovebox.sock") < 0)
+                return -ENOMEM;
+        if (!c->operators && strv_extend(&c->operators, "uid:0") < 0)
+                return -ENOMEM;
+        for (size_t i = 0; c->listen[i]; i++)
+                if (!listen_is_valid(c->listen[i]))
+                        return place_fail(place, "'listen' must be unix:/PATH (at most 107 bytes), HOST:PORT or [ADDRESS]:PORT, not '%s'", c->listen[i]);
+        for (size_t i = 0; c->operators[i]; i++) {
+                const char *o = c->operators[i];
+                bool uid = strncmp(o, "uid:", 4) == 0 && o[4] && !o[4 + strspn(o + 4, "0123456789")];
+                if (!uid && (strncmp(o, "cert:", 5) != 0 || !o[5]))
+                        return place_fail(place, "'operators' must be uid:NUMBER or cert:NAME, not '%s'", o);
+        }
+        return 0;
+}
+
+/* The node's name is part of every execution's id. */
+static int settle_node(struct Place *place, struct Config *c) {
+        static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-";
+        char host[33] = "";
+
+        if (c->node && (strlen(c->node) > 32 || c->node[strspn(c->node, allowed)]))
+                return place_fail(place, "'node' must be 1 to 32 letters, digits or -, not '%s'", c->node);
+        if (c->node)
+                return 0;
+        if (gethostname(host, sizeof(host) - 1) < 0 && errno != ENAMETOOLONG)
+                return -errno;
+        host[strcspn(host, ".")] = '\0';
+        for (char *s = host; *s; s++)
+                if (!strchr(allowed, *s))
+                        *s = '-';
+        c->node = strdup(host[0] ? host : "localhost");
+        return c->node ? 0 : -ENOMEM;
+}
+
+static int settle_words(struct Place *place, struct Loading *l) {
+        struct Config *c = &l->config;
+
+        if (l->audit_code && !streq(l->audit_code, "hash") && !streq(l->audit_code, "full"))
+                return place_fail(place, "'audit-code' must be hash or full, not '%s'", l->audit_code);
+        c->audit_code = streq(l->audit_code, "full") ? AUDIT_CODE_FULL : AUDIT_CODE_HASH;
+        if (c->driver && !streq(c->driver, "cgroupfs") && !streq(c->driver, "systemd"))
+                return place_fail(place, "'driver' must be cgroupfs or systemd, not '%s'", c->driver);
+        if ((c->tls_certificate || c->tls_key || c->tls_client_ca) && !(c->tls_certificate && c->tls_key && c->tls_client_ca))
+                return place_fail(place, "[tls] needs all of 'certificate', 'key' and 'client-ca'");
+        if (c->request_budget < c->max_message)
+                return place_fail(place, "'request-budget' must not be below 'max-message': the largest request would never get in");
+        return 0;
+}
+
+static int settle(struct Loading *l, const char *file, char **ret_error) {
+        struct Place place = { .file = file };
+        int r = settle_all_limits(&place, l);
+
+        if (r >= 0)
+                r = settle_uids(&place, l);
+        if (r >= 0)
+                r = settle_lists(&place, &l->config);
+        if (r >= 0)
+                r = settle_node(&place, &l->config);
+        if (r >= 0)
+                r = settle_words(&place, l);
+        if (r < 0)
+                *ret_error = place.error;
+        return r;
+}
+
+static int load_runtimes(struct Config *c, const char *file, char **ret_error) {
+        char *library _cleanup_free_ = NULL, *shipped _cleanup_free_ = NULL, *own _cleanup_free_ = NULL;
+        const char *slash = strrchr(file, '/');
+        int r;
+
+        r = library_dir(&library);
+        if (r < 0) {
+                struct Place place = { .file = "lib/glovebox" };
+
+                (void) place_fail(&place, "not found beside the program's folder (%s); install or build Glovebox again", strerror(-r));
+                *ret_error = place.error;
+                return r;
+        }
+        if (asprintf(&shipped, "%s/runtimes.d", library) < 0 ||
+            asprintf(&own, "%.*s/runtimes.d", slash ? (int) (slash - file) : 1, slash ? file : ".") < 0)
+                return -ENOMEM;
+        r = runtimes_load(c, shipped, false, ret_error);
+        if (r >= 0)
+                r = runtimes_load(c, own, true, ret_error);
+        if (r >= 0)
+                r = runtimes_check(c, ret_error);
+        return r;
+}
+
+int config_load(const char *file, struct Config **ret, char **ret_error) {
+        struct Loading *l _cleanup_(loading_freep) = loading_new();
+        struct Config *config;
+        int r;
+
+        if (!l)
+                return -ENOMEM;
+        *ret_error = NULL;
+        r = keyfile_read(file ? file : DEFAULT_FILE, on_section, on_entry, l, ret_error);
+        if (r == -ENOENT && !file) {
+                free(*ret_error);
+                *ret_error = NULL;
+                r = 0;
+        }
+        if (r >= 0)
+                r = settle(l, file ? file : DEFAULT_FILE, ret_error);
+        if (r >= 0)
+                r = load_runtimes(&l->config, file ? file : DEFAULT_FILE, ret_error);
+        if (r < 0) {
+                if (!*ret_error && asprintf(ret_error, "%s: %s", file ? file : DEFAULT_FILE, strerror(-r)) < 0)
+                        *ret_error = NULL;
+                return r;
+        }
+        config = malloc(sizeof(*config));
+        if (!config)
+                return -ENOMEM;
+        *config = l->config;
+        l->config = (struct Config) {};
+        *ret = config;
+        return 0;
+}
+
+const struct Profile *config_profile(const struct Config *c, const char *name) {
+        return find_profile(c, name);
+}
+
+const struct Runtime *config_runtime(const struct Config *c, const char *name) {
+        const char *colon = strchr(name, ':');
+        size_t length = colon ? (size_t) (colon - name) : strlen(name);
+
+        for (size_t i = 0; i < c->n_runtimes; i++) {
+                const struct Runtime *r = &c->runtimes[i];
+                if (strlen(r->name) == length && memcmp(r->name, name, length) == 0 && (!colon || streq(r->version, colon + 1)))
+                        return r;
+        }
+        return NULL;
+}
+
+void config_server_ids(const struct Config *c, uid_t *ret_uid, gid_t *ret_gid) {
+        const struct passwd *user = getpwnam("glovebox");
+        /* A "glovebox" with root's rights would undo the separation. */
+        bool usable = user && user->pw_uid != 0 && user->pw_gid != 0;
+
+        *ret_uid = usable ? user->pw_uid : c->spare_uid;
+        *ret_gid = usable ? user->pw_gid : c->spare_uid;
+}

@@ -1,0 +1,244 @@
+/* The files runtimes.d/NAME.conf: read, defaulted, checked. */
+#include "common/runtimes.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "common/job.h"
+#include "common/keyfile.h"
+
+#define RUNTIMES_MAX 64
+#define NAME_MAX_ 64
+
+#define OFFSET(field) offsetof(struct Runtime, field)
+
+static const struct Key runtime_keys[] = {
+        { "runtime", "args", KEY_WORDS, OFFSET(args) },
+        { "runtime", "code-name", KEY_STRING, OFFSET(code_name) },
+        { "runtime", "endings", KEY_WORDS, OFFSET(endings) },
+        { "runtime", "env", KEY_LINES, OFFSET(env) },
+        { "runtime", "exec", KEY_PATH, OFFSET(exec) },
+        { "runtime", "name", KEY_STRING, OFFSET(name) },
+        { "runtime", "profile", KEY_STRING, OFFSET(profile) },
+        { "runtime", "root", KEY_PATH, OFFSET(root) },
+        { "runtime", "version", KEY_STRING, OFFSET(version) },
+        { "runtime", "version-args", KEY_WORDS, OFFSET(version_args) },
+        {},
+};
+
+void runtime_done(struct Runtime *r) {
+        free(r->name);
+        free(r->version);
+        free(r->exec);
+        strv_free(r->args);
+        strv_free(r->version_args);
+        strv_free(r->env);
+        free(r->root);
+        strv_free(r->endings);
+        free(r->code_name);
+        free(r->profile);
+        free(r->file);
+        *r = (struct Runtime) {};
+}
+
+static int on_section(struct Place *place, void *userdata) {
+        static char *const sections[] = { (char *) "runtime", NULL };
+
+        return streq(place->section, "runtime") ? 0 : place_unknown(place, "section", place->section, sections);
+}
+
+static int on_entry(struct Place *place, void *userdata) {
+        int r = on_section(place, userdata);
+
+        return r < 0 ? r : place_assign(place, runtime_keys, userdata);
+}
+
+/* Names appear in requests, in execution records and in cgroup names. */
+static bool name_is_valid(const char *name) {
+        static const char allowed[] = "abcdefghijklmnopqrstuvwxyz0123456789._-";
+
+        return name[0] != '.' && name[0] != '-' && strlen(name) <= NAME_MAX_ && name[strspn(name, allowed)] == '\0';
+}
+
+static bool env_is_valid(const char *entry) {
+        static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
+        static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
+
+        return strspn(entry, letters) > 0 && entry[strspn(entry, digits)] == '=';
+}
+
+/* The head of a job must fit into a pipe that nobody reads yet. */
+static size_t head_size(const struct Runtime *r) {
+        size_t size = 2 * JOB_HEADER_SIZE + strlen(r->exec) + JOB_HEADER_SIZE + strlen(r->code_name);
+
+        for (size_t i = 0; r->args[i]; i++)
+                size += JOB_HEADER_SIZE + strlen(r->args[i]);
+        for (size_t i = 0; r->env && r->env[i]; i++)
+                size += JOB_HEADER_SIZE + strlen(r->env[i]);
+        return size;
+}
+
+static int check_names(const struct Runtime *r, struct Place *place) {
+        if (!name_is_valid(r->name))
+                return place_fail(place, "'name' must be 1 to %d of a-z 0-9 . _ - and not begin with . or -, not '%s'", NAME_MAX_, r->name);
+        if (r->version[0] && !name_is_valid(r->version))
+                return place_fail(place, "'version' must be at most %d of a-z 0-9 . _ -, not '%s'", NAME_MAX_, r->version);
+        if (!r->exec)
+                return place_fail(place, "'exec' is missing: the interpreter's absolute path inside the cell, such as /usr/bin/python3");
+        if (!r->code_name)
+                return place_fail(place, "'code-name' is missing: the name of the code's file in /workspace, such as main.py");
+        if (strchr(r->code_name, '/') || strlen(r->code_name) > 255 || r->code_name[0] == '.')
+                return place_fail(place, "'code-name' must be a plain file name that does not begin with a dot, not '%s'", r->code_name);
+        return 0;
+}
+
+static int check_lists(const struct Runtime *r, struct Place *place) {
+        for (size_t i = 0; r->env && r->env[i]; i++)
+                if (!env_is_valid(r->env[i]))
+                        return place_fail(place, "'env' must be NAME=VALUE (one in each line), not '%s'", r->env[i]);
+        for (size_t i = 0; r->endings && r->endings[i]; i++)
+                if (r->endings[i][0] != '.' || !r->endings[i][1] || strchr(r->endings[i], '/'))
+                        return place_fail(place, "'endings' must look like .py, not '%s'", r->endings[i]);
+        if (head_size(r) > JOB_HEAD_MAX)
+                return place_fail(place, "exec, args and env together have more than %d KiB", (int) (JOB_HEAD_MAX / KIB));
+        return 0;
+}
+
+static int set_default(char **field, const char *value) {
+        if (!*field)
+                *field = strdup(value);
+        return *field ? 0 : -ENOMEM;
+}
+
+static int set_default_list(char ***field, const char *value) {
+        return *field ? 0 : strv_extend(field, value);
+}
+
+/* The file's name without ".conf". */
+static char *stem(const char *file) {
+        const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file;
+
+        return strndup(name, strlen(name) - strlen(".conf"));
+}
+
+static int runtime_read(struct Runtime *r, const char *file, char **ret_error) {
+        struct Place place = { .file = file };
+        char *name _cleanup_free_ = stem(file);
+        int k;
+
+        k = keyfile_read(file, on_section, on_entry, r, ret_error);
+        if (k < 0)
+                return k;
+        if (!name || set_default(&r->name, name) < 0 || set_default(&r->version, "") < 0 || set_default(&r->profile, "") < 0 ||
+            set_default(&r->file, file) < 0 || set_default_list(&r->args, "{code}") < 0 ||
+            set_default_list(&r->version_args, "--version") < 0)
+                return -ENOMEM;
+        k = check_names(r, &place);
+        if (k >= 0)
+                k = check_lists(r, &place);
+        if (k < 0)
+                *ret_error = place.error;
+        return k;
+}
+
+static void remove_same_file(struct Config *c, const char *file) {
+        const char *name = strrchr(file, '/');
+
+        for (size_t i = 0; i < c->n_runtimes; i++) {
+                if (!streq(strrchr(c->runtimes[i].file, '/'), name))
+                        continue;
+                runtime_done(&c->runtimes[i]);
+                c->n_runtimes--;
+                memmove(&c->runtimes[i], &c->runtimes[i + 1], (c->n_runtimes - i) * sizeof(struct Runtime));
+                return;
+        }
+}
+
+static int add_file(struct Config *c, const char *file, char **ret_error) {
+        struct Runtime runtime = {}, *grown;
+        struct stat st;
+        int r;
+
+        remove_same_file(c, file);
+        if (stat(file, &st) == 0 && (st.st_size == 0 && (S_ISREG(st.st_mode) || S_ISCHR(st.st_mode))))
+                return 0;
+        r = runtime_read(&runtime, file, ret_error);
+        if (r < 0) {
+                runtime_done(&runtime);
+                return r;
+        }
+        grown = reallocarray(c->runtimes, c->n_runtimes + 1, sizeof(struct Runtime));
+        if (!grown) {
+                runtime_done(&runtime);
+                return -ENOMEM;
+        }
+        c->runtimes = grown;
+        c->runtimes[c->n_runtimes++] = runtime;
+        return 0;
+}
+
+static int is_conf(const struct dirent *entry) {
+        size_t length = strlen(entry->d_name);
+
+        return entry->d_name[0] != '.' && length > 5 && streq(entry->d_name + length - 5, ".conf");
+}
+
+static int add_entries(struct Config *c, const char *folder, struct dirent **entries, int n, char **ret_error) {
+        int r = 0;
+
+        for (int i = 0; i < n && r >= 0; i++) {
+                char *file _cleanup_free_ = NULL;
+
+                if (asprintf(&file, "%s/%s", folder, entries[i]->d_name) < 0)
+                        return -ENOMEM;
+                r = add_file(c, file, ret_error);
+        }
+        if (r >= 0 && c->n_runtimes > RUNTIMES_MAX) {
+                struct Place place = { .file = folder };
+                r = place_fail(&place, "more than %d runtimes", RUNTIMES_MAX);
+                *ret_error = place.error;
+        }
+        return r;
+}
+
+int runtimes_load(struct Config *c, const char *folder, bool optional, char **ret_error) {
+        struct dirent **entries;
+        int n, r;
+
+        n = scandir(folder, &entries, is_conf, alphasort);
+        if (n < 0) {
+                struct Place place = { .file = folder };
+
+                r = -errno;
+                if (optional && r == -ENOENT)
+                        return 0;
+                (void) place_fail(&place, "cannot be read: %s", strerror(-r));
+                *ret_error = place.error;
+                return r;
+        }
+        r = add_entries(c, folder, entries, n, ret_error);
+        for (int i = 0; i < n; i++)
+                free(entries[i]);
+        free(entries);
+        return r;
+}
+
+int runtimes_check(const struct Config *c, char **ret_error) {
+        int r = 0;
+
+        for (size_t i = 0; i < c->n_runtimes && r >= 0; i++) {
+                const struct Runtime *a = &c->runtimes[i];
+                struct Place place = { .file = a->file };
+
+                if (a->profile[0] && !config_profile(c, a->profile))
+                        r = place_fail(&place, "there is no [profile %s] in glovebox.conf", a->profile);
+                for (size_t k = 0; k < i && r >= 0; k++)
+                        if (streq(a->name, c->runtimes[k].name) && streq(a->version, c->runtimes[k].version))
+                                r = place_fail(&place, "runtime '%s' with version '%s' is also in %s; give one of them another version", a->name,
+                                               a->version, c->runtimes[k].file);
+                if (r < 0)
+                        *ret_error = place.error;
+        }
+        return r;
+}
