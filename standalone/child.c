@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
+#include <linux/close_range.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
@@ -32,7 +33,8 @@ static int place_fds(const struct Child *c) {
         for (size_t i = 0; i < c->n_fds; i++)
                 if (dup2(moved[i], FIRST_FD + (int) i) < 0)
                         return -errno;
-        return 0;
+        /* Neither program gets what somebody left open when standalone was started. */
+        return close_range(FIRST_FD + (unsigned) c->n_fds, ~0U, CLOSE_RANGE_CLOEXEC) < 0 ? -errno : 0;
 }
 
 static int set_environment(const struct Child *c) {
