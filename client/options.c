@@ -1,0 +1,318 @@
+/* The table of options and its parser. */
+#include "client/options.h"
+
+#include <getopt.h>
+#include <stdio.h>
+
+#include "client/console.h"
+#include "client/verb.h"
+
+#define AT(field) offsetof(struct Options, field)
+#define CODE "What to run"
+#define LIMITS "Limits (absent: the profile's, else the server's; see `glovebox info`)"
+#define WATCH "While it runs"
+#define NAMES "Names"
+#define OUTPUT "Output"
+#define SERVER "Server"
+#define OTHER "Other"
+
+const struct Option option_table[] = {
+        { NULL, 'c', OPTION_TEXT, "CODE", CODE, VERB_RUN, AT(code), .help = "run this text instead of a file" },
+        { "runtime", 'r', OPTION_TEXT, "NAME", CODE, VERB_RUN, AT(runtime), .field = "runtime", .words = "python javascript bash",
+          .help = "python, javascript, bash, ...; default: by the file's ending, then its #! line" },
+        { "arg", 0, OPTION_LIST, "TEXT", CODE, VERB_RUN, AT(args), .field = "args", .help = "an argument of the program (again for more); or put them behind --" },
+        { "env", 'e', OPTION_PAIR, "NAME=VALUE", CODE, VERB_RUN, AT(env), .field = "env", .help = "a variable of its environment (again for more)" },
+        { "stdin", 0, OPTION_TEXT, "FILE", CODE, VERB_RUN, AT(stdin_file), .field = "stdin", .words = "FILE",
+          .help = "its standard input; default: ours, when that is a file or a pipe; at most 16 MiB" },
+        { "no-stdin", 0, OPTION_FLAG, NULL, CODE, VERB_RUN, AT(no_stdin), .help = "pass no standard input on" },
+        { "file", 'f', OPTION_LIST, "SRC[:DEST]", CODE, VERB_RUN, AT(files), .field = "files", .words = "FILE",
+          .help = "put a file into its /workspace (again for more); together at most 64 MiB" },
+        { "working-dir", 0, OPTION_TEXT, "DIR", CODE, VERB_RUN, AT(working_dir), .field = "working_dir", .help = "where it starts; default /workspace" },
+        { "timezone", 0, OPTION_TEXT, "NAME", CODE, VERB_RUN, AT(timezone), .field = "timezone", .help = "such as Europe/Oslo; default UTC" },
+
+        { "profile", 'p', OPTION_TEXT, "NAME", LIMITS, VERB_RUN, AT(profile), .field = "profile", .words = "quick data heavy",
+          .help = "a set of limits: quick, data, heavy, ..." },
+        { "timeout", 't', OPTION_TIME, "TIME", LIMITS, VERB_RUN, AT(timeout), .field = "limits.timeout", .help = "on the clock: 500ms, 30s, 5m, 1h (shipped default 30s)" },
+        { "cpu-time", 0, OPTION_TIME, "TIME", LIMITS, VERB_RUN, AT(cpu_time), .field = "limits.cpu_time", .help = "of all its processes together (default: no limit)" },
+        { "memory", 'm', OPTION_SIZE, "SIZE", LIMITS, VERB_RUN, AT(memory), .field = "limits.memory_bytes", .help = "64M, 2G: processes and files together (512M)" },
+        { "cpus", 0, OPTION_CORES, "NUMBER", LIMITS, VERB_RUN, AT(cpus), .field = "limits.cpus", .help = "cores, such as 0.5 or 2 (1)" },
+        { "max-processes", 0, OPTION_COUNT, "NUMBER", LIMITS, VERB_RUN, AT(max_processes), .field = "limits.max_processes", .help = "threads count too (128)" },
+        { "output-bytes", 0, OPTION_SIZE, "SIZE", LIMITS, VERB_RUN, AT(output_bytes), .field = "limits.output_bytes", .help = "of stdout, and of stderr (8M)" },
+        { "workspace-bytes", 0, OPTION_SIZE, "SIZE", LIMITS, VERB_RUN, AT(workspace_bytes), .field = "limits.workspace_bytes", .help = "of files (256M)" },
+        { "idle-timeout", 0, OPTION_TIME, "TIME", LIMITS, VERB_RUN, AT(idle_timeout), .field = "idle.timeout", .help = "end it when nothing happens for so long (default: never)" },
+        { "idle-grace", 0, OPTION_PERIOD, "TIME", LIMITS, VERB_RUN, AT(idle_grace), .field = "idle.grace", .help = "but not before it has run for so long (0)" },
+        { "idle-evidence", 0, OPTION_EVIDENCE, "WHAT", LIMITS, VERB_RUN, AT(idle_evidence), .field = "idle.evidence", .words = "output-and-cpu output",
+          .help = "signs of life: output-and-cpu (default), output" },
+
+        { "merge-streams", 0, OPTION_FLAG, NULL, WATCH, VERB_RUN, AT(merge_streams), .field = "merge_streams", .help = "stderr into stdout, in true order" },
+        { "heartbeat-interval", 0, OPTION_TIME, "TIME", WATCH, VERB_RUN, AT(heartbeat_interval), .field = "heartbeat_interval",
+          .help = "how often the server reports on it: 100ms to 60s (5s)" },
+        { "detach", 'd', OPTION_FLAG, NULL, WATCH, VERB_RUN, AT(detach), .field = "detached", .help = "print the execution's id and leave; it runs on" },
+
+        { "label", 'l', OPTION_PAIR, "NAME=VALUE", NAMES, VERB_RUN, AT(labels), .field = "labels", .help = "shown by ps and in the audit log (again for more)" },
+        { "request-id", 0, OPTION_TEXT, "ID", NAMES, VERB_RUN, AT(request_id), .field = "request_id", .help = "yours: a second request with it is refused, not run twice" },
+
+        { "all", 'a', OPTION_FLAG, NULL, OUTPUT, VERB_PS, AT(all), .help = "those that have ended, too" },
+        { "caller", 0, OPTION_TEXT, "NAME", OUTPUT, VERB_PS, AT(caller), .help = "another caller's, such as uid:1000, or * for everyone's (operators)" },
+        { "json", 0, OPTION_FLAG, NULL, OUTPUT, VERB_RUN | VERB_INFO | VERB_PS, AT(json), .help = "each message as one line of JSON" },
+
+        { "server", 's', OPTION_TEXT, "ADDRESS", SERVER, VERB_REMOTE, AT(server), .variable = "GLOVEBOX_SERVER", .words = "FILE",
+          .help = "unix:PATH or HOST:PORT (TLS); default unix:/run/glovebox/glovebox.sock" },
+        { "tls-ca", 0, OPTION_TEXT, "FILE", SERVER, VERB_REMOTE, AT(tls_ca), .variable = "GLOVEBOX_TLS_CA", .words = "FILE",
+          .help = "who signed the server's certificate (default: the system's)" },
+        { "tls-cert", 0, OPTION_TEXT, "FILE", SERVER, VERB_REMOTE, AT(tls_cert), .variable = "GLOVEBOX_TLS_CERT", .words = "FILE", .help = "our certificate: who we are" },
+        { "tls-key", 0, OPTION_TEXT, "FILE", SERVER, VERB_REMOTE, AT(tls_key), .variable = "GLOVEBOX_TLS_KEY", .words = "FILE", .help = "its private key" },
+        { "plaintext", 0, OPTION_FLAG, NULL, SERVER, VERB_REMOTE, AT(plaintext), .help = "TCP without TLS, to this machine only" },
+
+        { "help", 'h', OPTION_FLAG, NULL, OTHER, VERB_ALL, AT(help), .help = "this text" },
+        { "version", 0, OPTION_FLAG, NULL, OTHER, VERB_ALL, AT(version), .help = "the client's version (the server's: `glovebox info`)" },
+        {},
+};
+
+static int parse_flag(const char *s, void *field) {
+        *(bool *) field = true;
+        return 0;
+}
+
+static int parse_text(const char *s, void *field) {
+        *(const char **) field = s;
+        return 0;
+}
+
+static int parse_list(const char *s, void *field) {
+        return strv_extend(field, s);
+}
+
+static int parse_pair(const char *s, void *field) {
+        const char *equals = strchr(s, '=');
+
+        return equals && equals != s ? strv_extend(field, s) : -EINVAL;
+}
+
+static int parse_period(const char *s, void *field) {
+        return parse_time(s, field);
+}
+
+/* 0 would mean "the default" to the server, which is hardly what the user wants to say. */
+static int parse_some_time(const char *s, void *field) {
+        usec_t t;
+        int r = parse_time(s, &t);
+
+        if (r < 0 || t == 0)
+                return r < 0 ? r : -ERANGE;
+        *(usec_t *) field = t;
+        return 0;
+}
+
+static int parse_some_bytes(const char *s, void *field) {
+        uint64_t n;
+        int r = parse_bytes(s, &n);
+
+        if (r < 0 || n == 0)
+                return r < 0 ? r : -ERANGE;
+        *(uint64_t *) field = n;
+        return 0;
+}
+
+static int parse_number(enum LimitKind kind, const char *s, double max, double *ret) {
+        const struct LimitInfo info = { .kind = kind };
+        int r = parse_limit(&info, s, ret);
+
+        if (r < 0)
+                return r;
+        return *ret > 0 && *ret <= max ? 0 : -ERANGE;
+}
+
+static int parse_count(const char *s, void *field) {
+        double number;
+        int r = parse_number(LIMIT_COUNT, s, UINT32_MAX, &number);
+
+        if (r == 0)
+                *(uint64_t *) field = (uint64_t) number;
+        return r;
+}
+
+static int parse_cores(const char *s, void *field) {
+        double number;
+        int r = parse_number(LIMIT_CORES, s, 1e6, &number);
+
+        if (r == 0)
+                *(double *) field = number;
+        return r;
+}
+
+static int parse_signs(const char *s, void *field) {
+        return parse_evidence(s, field);
+}
+
+static const struct {
+        int (*parse)(const char *s, void *field);
+        const char *expects;
+} kinds[] = {
+        [OPTION_FLAG] = { parse_flag, "nothing" },
+        [OPTION_TEXT] = { parse_text, "text" },
+        [OPTION_LIST] = { parse_list, "text" },
+        [OPTION_PAIR] = { parse_pair, "NAME=VALUE" },
+        [OPTION_TIME] = { parse_some_time, "a time above 0, such as 500ms, 30s, 5m or 1h; leave it out for the default" },
+        [OPTION_PERIOD] = { parse_period, "a time such as 500ms, 30s, 5m or 1h" },
+        [OPTION_SIZE] = { parse_some_bytes, "a size above 0, such as 65536, 64K, 512M or 2G; leave it out for the default" },
+        [OPTION_COUNT] = { parse_count, "a whole number above 0; leave it out for the default" },
+        [OPTION_CORES] = { parse_cores, "a number above 0, such as 0.5; leave it out for the default" },
+        [OPTION_EVIDENCE] = { parse_signs, "output-and-cpu or output" },
+};
+
+#define LONG_BASE 256
+#define TABLE_MAX 64
+
+/* What getopt_long wants, made of the part of the table that belongs to these verbs. */
+struct Getopt {
+        struct option longs[TABLE_MAX];
+        char letters[2 * TABLE_MAX + 3];
+        char *end; /* of letters */
+};
+
+static void getopt_init(struct Getopt *g, const char *prefix, unsigned verbs) {
+        size_t n = 0;
+
+        *g = (struct Getopt) {};
+        g->end = stpcpy(g->letters, prefix);
+        for (size_t i = 0; option_table[i].help && n < TABLE_MAX - 1; i++) {
+                const struct Option *option = &option_table[i];
+                int has_value = option->kind == OPTION_FLAG ? no_argument : required_argument;
+
+                if (!(option->verbs & verbs))
+                        continue;
+                if (option->letter) {
+                        *g->end++ = option->letter;
+                        if (has_value != no_argument)
+                                *g->end++ = ':';
+                }
+                if (option->name)
+                        g->longs[n++] = (struct option) { option->name, has_value, NULL, LONG_BASE + (int) i };
+        }
+}
+
+static const struct Option *option_of(int c) {
+        if (c >= LONG_BASE)
+                return &option_table[c - LONG_BASE];
+        for (const struct Option *option = option_table; option->help; option++)
+                if (option->letter && option->letter == c)
+                        return option;
+        return NULL;
+}
+
+static const char *option_spell(const struct Option *option, char *buffer, size_t size) {
+        if (option->name)
+                (void) snprintf(buffer, size, "--%s", option->name);
+        else
+                (void) snprintf(buffer, size, "-%c", option->letter);
+        return buffer;
+}
+
+static int take(struct Options *o, const struct Option *option, const char *value) {
+        char name[64];
+        int r;
+
+        r = kinds[option->kind].parse(value, (char *) o + option->offset);
+        if (r == 0)
+                return 0;
+        if (r == -ENOMEM)
+                return console_fault("out of memory");
+        return console_fault("%s %s: it takes %s", option_spell(option, name, sizeof(name)), value, kinds[option->kind].expects);
+}
+
+/* c is '?' or ':', which getopt returns for options it cannot use. */
+static int complain(const struct Verb *verb, int c, char **argv) {
+        const struct Option *option = optopt ? option_of(optopt) : NULL;
+        char name[64];
+        const char *spelt = argv[optind - 1];
+
+        if (option && c == ':')
+                return console_fault("%s needs a value: %s", option_spell(option, name, sizeof(name)), kinds[option->kind].expects);
+        if (option && option->kind == OPTION_FLAG && strchr(spelt, '='))
+                return console_fault("%s takes no value", option_spell(option, name, sizeof(name)));
+        if (optopt && optopt < LONG_BASE) {
+                (void) snprintf(name, sizeof(name), "-%c", optopt);
+                spelt = name;
+        }
+        return console_fault("unknown or ambiguous option %s; `glovebox help%s%s` lists them%s", spelt, verb ? " " : "", verb ? verb->name : "",
+                             verb && verb->bit == VERB_RUN ? ", and arguments of the program go behind --" : "");
+}
+
+int options_parse_common(struct Options *o, int argc, char **argv, int *ret_verb) {
+        struct Getopt g;
+        int c, r = 0;
+
+        getopt_init(&g, "+:", VERB_HELP | VERB_REMOTE);
+        opterr = 0;
+        optind = 0;
+        while (r == 0 && (c = getopt_long(argc, argv, g.letters, g.longs, NULL)) != -1) {
+                const struct Option *option = c == '?' || c == ':' ? NULL : option_of(c);
+                if (!option)
+                        return complain(NULL, c, argv);
+                /* In front of the verb stands only what every remote verb takes. */
+                if (option->verbs != VERB_REMOTE && option->verbs != VERB_ALL)
+                        return console_fault("%s belongs behind the verb: glovebox VERB %s", argv[optind - 1], argv[optind - 1]);
+                r = take(o, option, optarg);
+        }
+        if (r == 0)
+                *ret_verb = optind;
+        return r;
+}
+
+int options_parse(struct Options *o, const struct Verb *verb, int argc, char **argv) {
+        char ***rest = verb->bit == VERB_RUN ? &o->args : &o->operands;
+        struct Getopt g;
+        int c, r = 0;
+
+        getopt_init(&g, "-:", verb->bit); /* "-": operands come as option 1, in their place */
+        opterr = 0;
+        optind = 0;
+        while (r == 0 && (c = getopt_long(argc, argv, g.letters, g.longs, NULL)) != -1) {
+                const struct Option *option = c == '?' || c == ':' || c == 1 ? NULL : option_of(c);
+                if (c == 1)
+                        r = strv_extend(&o->operands, optarg) < 0 ? console_fault("out of memory") : 0;
+                else if (option)
+                        r = take(o, option, optarg);
+                else
+                        r = complain(verb, c, argv);
+        }
+        for (; r == 0 && optind < argc; optind++)
+                if (strv_extend(rest, argv[optind]) < 0)
+                        return console_fault("out of memory");
+        return r;
+}
+
+void options_from_environment(struct Options *o) {
+        for (const struct Option *option = option_table; option->help; option++) {
+                const char **field = (const char **) ((char *) o + option->offset);
+                const char *value = option->variable ? getenv(option->variable) : NULL;
+
+                if (value && *value && !*field)
+                        *field = value;
+        }
+}
+
+void options_done(struct Options *o) {
+        for (const struct Option *option = option_table; option->help; option++) {
+                char ***field = (char ***) ((char *) o + option->offset);
+
+                if (option->kind == OPTION_LIST || option->kind == OPTION_PAIR)
+                        *field = strv_free(*field);
+        }
+        o->operands = strv_free(o->operands);
+}
+
+const struct Option *options_find_field(const char *message) {
+        const char *end = strchrnul(message, ':');
+
+        for (const struct Option *option = option_table; option->help; option++) {
+                size_t n = option->field ? strlen(option->field) : 0;
+
+                /* "files[2].path" is --file's business as well. */
+                if (n > 0 && option->name && n <= (size_t) (end - message) && strncmp(message, option->field, n) == 0 && strchr(":[.", message[n]) &&
+                    *end)
+                        return option;
+        }
+        return NULL;
+}

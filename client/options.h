@@ -1,0 +1,92 @@
+/* The command line. One table of options makes parsing, --help and the shells' completions. */
+#pragma once
+
+#include "common/limits.h"
+#include "common/util.h"
+
+struct Verb;
+
+enum OptionKind {
+        OPTION_FLAG,     /* bool */
+        OPTION_TEXT,     /* const char *, of argv or the environment */
+        OPTION_LIST,     /* char **, repeatable */
+        OPTION_PAIR,     /* char **, NAME=VALUE, repeatable */
+        OPTION_TIME,     /* usec_t, above 0 */
+        OPTION_PERIOD,   /* usec_t, 0 allowed */
+        OPTION_SIZE,     /* uint64_t, above 0 */
+        OPTION_COUNT,    /* uint64_t, above 0 */
+        OPTION_CORES,    /* double, above 0 */
+        OPTION_EVIDENCE, /* enum Evidence */
+};
+
+struct Options {
+        const char *server;
+        const char *tls_ca;
+        const char *tls_cert;
+        const char *tls_key;
+        bool plaintext;
+        bool help;
+        bool version;
+        bool json;
+
+        /* run */
+        const char *code;
+        const char *runtime;
+        char **args;
+        char **env;
+        const char *stdin_file;
+        bool no_stdin;
+        char **files;
+        const char *working_dir;
+        const char *timezone;
+        const char *profile;
+        usec_t timeout;
+        usec_t cpu_time;
+        uint64_t memory;
+        double cpus;
+        uint64_t max_processes;
+        uint64_t output_bytes;
+        uint64_t workspace_bytes;
+        usec_t idle_timeout;
+        usec_t idle_grace;
+        enum Evidence idle_evidence;
+        usec_t heartbeat_interval;
+        bool merge_streams;
+        bool detach;
+        const char *request_id;
+        char **labels;
+
+        /* ps */
+        bool all;
+        const char *caller;
+
+        char **operands; /* FILE, ID, SHELL: what is not an option */
+};
+
+struct Option {
+        const char *name; /* without dashes; NULL: only a letter */
+        char letter;      /* 0: none */
+        enum OptionKind kind;
+        const char *value; /* how help calls it; NULL for flags */
+        const char *group; /* heading in help */
+        unsigned verbs;    /* VERB_* */
+        size_t offset;     /* in struct Options */
+        const char *variable; /* of the environment, used when the flag is not given */
+        const char *field;    /* of ExecuteRequest that it sets, to name the flag in the server's errors */
+        const char *words;    /* completion: these; "FILE", "DIR": names of files, folders; NULL: nothing */
+        const char *help;
+};
+
+/* In the order of help; ends with an entry without help. */
+extern const struct Option option_table[];
+
+/* Options in front of the verb. *ret_verb: index in argv of the verb, argc when there is none. 0 or STATUS_FAULT. */
+int options_parse_common(struct Options *o, int argc, char **argv, int *ret_verb);
+/* argv[0] is the verb. 0, or STATUS_FAULT after saying what is wrong. */
+int options_parse(struct Options *o, const struct Verb *verb, int argc, char **argv);
+/* From the environment, what the command line left open. */
+void options_from_environment(struct Options *o);
+void options_done(struct Options *o);
+
+/* The option for the field at the start of "limits.timeout: ...", NULL when there is none. */
+const struct Option *options_find_field(const char *message);

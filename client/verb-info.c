@@ -1,0 +1,173 @@
+/* glovebox info: what the server is and offers. */
+#include <glovebox/v1/system.pb-c.h>
+#include <stdio.h>
+
+#include "client/channel.h"
+#include "client/console.h"
+#include "client/proto-json.h"
+#include "client/rpc.h"
+#include "client/text.h"
+#include "client/verb.h"
+
+#define INDENT 2
+
+typedef Glovebox__V1__GetInfoResponse Info;
+
+static void print_server(const Info *info, const char *server) {
+        struct Table t _cleanup_(table_done) = { .columns = 2 };
+        char load[96], wait[32];
+
+        (void) snprintf(load, sizeof(load), "%u of %u running, %u of %u waiting for at most %s", info->running, info->max_executions,
+                        info->waiting, info->max_waiting, console_time(duration_usec(info->wait_deadline), wait, sizeof(wait)));
+        (void) table_add(&t, "server");
+        (void) table_add(&t, server);
+        (void) table_add(&t, "version");
+        (void) table_add(&t, info->version);
+        (void) table_add(&t, "node");
+        (void) table_add(&t, info->node);
+        (void) table_add(&t, "you are");
+        (void) table_add(&t, info->caller);
+        if (info->caller_is_operator) {
+                (void) table_add(&t, "");
+                (void) table_add(&t, "an operator: you see and end everyone's executions");
+        }
+        (void) table_add(&t, "executions");
+        (void) table_add(&t, load);
+        (void) table_add(&t, "cgroups");
+        (void) table_add(&t, info->cgroup_driver);
+        table_print(&t, 0);
+        if (!info->spawner_connected)
+                puts("\nThe spawner is not connected: nothing can run until it is back (executions are refused as UNAVAILABLE).");
+}
+
+static void print_runtimes(const Info *info) {
+        struct Table t _cleanup_(table_done) = { .columns = 4 };
+
+        puts("\nRuntimes");
+        for (size_t i = 0; i < info->n_runtimes; i++) {
+                const Glovebox__V1__RuntimeInfo *runtime = info->runtimes[i];
+                char endings[128] = "";
+                size_t n = 0;
+
+                for (size_t j = 0; j < runtime->n_endings && n < sizeof(endings); j++)
+                        n += (size_t) snprintf(endings + n, sizeof(endings) - n, "%s%s", j ? " " : "", runtime->endings[j]);
+                (void) table_add(&t, runtime->name);
+                (void) table_add(&t, endings);
+                (void) table_add(&t, runtime->available ? "ready" : "MISSING");
+                (void) table_add(&t, runtime->available ? runtime->version : runtime->detail);
+        }
+        table_print(&t, INDENT);
+        if (info->n_runtimes == 0)
+                puts("  none: no file in runtimes.d");
+}
+
+static bool is_waived(const Info *info, const char *field) {
+        for (size_t i = 0; i < info->n_limits_not_enforced; i++)
+                if (streq(info->limits_not_enforced[i], field))
+                        return true;
+        return false;
+}
+
+static const char *format_limit(const struct LimitInfo *limit, double value, char *buffer, size_t size) {
+        return value > 0 ? limit_format(limit, value, buffer, size) : "off";
+}
+
+static void print_limits(const Info *info) {
+        struct Table t _cleanup_(table_done) = { .columns = 4 };
+        struct Limits defaults = limits_of(info->defaults);
+        struct Limits caps = limits_of(info->caps);
+        char buffer[64];
+
+        puts("\nLimits");
+        (void) table_add(&t, "");
+        (void) table_add(&t, "default");
+        (void) table_add(&t, "at most");
+        (void) table_add(&t, "");
+        for (const struct LimitInfo *limit = limit_table; limit->field; limit++) {
+                (void) table_add(&t, limit->key);
+                (void) table_add(&t, format_limit(limit, limit_get(&defaults, limit), buffer, sizeof(buffer)));
+                (void) table_add(&t, format_limit(limit, limit_get(&caps, limit), buffer, sizeof(buffer)));
+                (void) table_add(&t, is_waived(info, limit->field) ? "NOT ENFORCED on this machine: the operator waived it" : "");
+        }
+        table_print(&t, INDENT);
+}
+
+/* "timeout 30 s, memory 512 MiB, idle after 10 s (not before 15 s)": what a profile sets. */
+static void describe_profile(const Glovebox__V1__Profile *profile, char *text, size_t size) {
+        struct Limits limits = limits_of(profile->limits);
+        char buffer[64];
+        size_t n = 0;
+
+        *text = '\0';
+        for (const struct LimitInfo *limit = limit_table; limit->field && n < size; limit++) {
+                double value = limit_get(&limits, limit);
+                if (value > 0)
+                        n += (size_t) snprintf(text + n, size - n, "%s%s %s", n ? ", " : "", limit->key, limit_format(limit, value, buffer, sizeof(buffer)));
+        }
+        if (!profile->idle || !profile->idle->timeout || n >= size)
+                return;
+        n += (size_t) snprintf(text + n, size - n, "%sidle-timeout %s", n ? ", " : "", console_time(duration_usec(profile->idle->timeout), buffer, sizeof(buffer)));
+        if (profile->idle->grace && n < size)
+                (void) snprintf(text + n, size - n, " (not before %s)", console_time(duration_usec(profile->idle->grace), buffer, sizeof(buffer)));
+}
+
+static void print_profiles(const Info *info) {
+        struct Table t _cleanup_(table_done) = { .columns = 2 };
+
+        if (info->n_profiles == 0)
+                return;
+        puts("\nProfiles");
+        for (size_t i = 0; i < info->n_profiles; i++) {
+                char text[512];
+
+                describe_profile(info->profiles[i], text, sizeof(text));
+                (void) table_add(&t, info->profiles[i]->name);
+                (void) table_add(&t, text);
+        }
+        table_print(&t, INDENT);
+}
+
+static void print_isolation(const Info *info) {
+        struct Table t _cleanup_(table_done) = { .columns = 3 };
+        size_t missing = 0;
+
+        puts("\nIsolation");
+        for (size_t i = 0; i < info->n_isolation; i++) {
+                const Glovebox__V1__IsolationLayer *layer = info->isolation[i];
+
+                missing += !layer->in_force;
+                (void) table_add(&t, layer->name);
+                (void) table_add(&t, layer->in_force ? "in force" : "MISSING");
+                (void) table_add(&t, layer->detail);
+        }
+        table_print(&t, INDENT);
+        if (missing > 0)
+                printf("  %zu of %zu layers are missing: cells are weaker than they should be.\n", missing, info->n_isolation);
+}
+
+int verb_info(const struct Options *o) {
+        Glovebox__V1__GetInfoRequest request = GLOVEBOX__V1__GET_INFO_REQUEST__INIT;
+        struct Channel *channel _cleanup_(channel_closep) = NULL;
+        Info *info = NULL;
+        int r;
+
+        if (o->operands)
+                return console_fault("info takes no operand (%s)", o->operands[0]);
+        r = channel_open(o, &channel);
+        if (r == 0)
+                r = rpc_unary(channel, "/glovebox.v1.SystemService/GetInfo", &request.base, &glovebox__v1__get_info_response__descriptor, NULL,
+                              (ProtobufCMessage **) &info);
+        if (r != 0)
+                return r;
+        if (o->json)
+                r = proto_json_print(&info->base) < 0 ? STATUS_FAULT : 0;
+        else {
+                print_server(info, channel->server);
+                print_runtimes(info);
+                print_limits(info);
+                print_profiles(info);
+                print_isolation(info);
+        }
+        glovebox__v1__get_info_response__free_unpacked(info, NULL);
+        return r;
+}

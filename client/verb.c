@@ -1,0 +1,74 @@
+/* The table of verbs. */
+#include "client/verb.h"
+
+const struct Verb verb_table[] = {
+        {
+                "run", VERB_RUN, "FILE | -c CODE | -  [OPTION...] [-- ARG...]", "run code in a cell and watch it live",
+                "Runs a file, a text (-c) or what standard input holds (-) in a sealed cell. What the program prints comes out as it is\n"
+                "printed, on stdout and stderr, byte for byte. Ctrl-C cancels it and waits for its end; a second one leaves.\n",
+                "Examples:\n"
+                "  glovebox run hello.py\n"
+                "  glovebox run -r python -c 'print(6 * 7)'\n"
+                "  glovebox run --timeout 5m --memory 2G --file sales.csv report.py -- --year 2024\n"
+                "  sort names.txt | glovebox run count.js\n"
+                "\n"
+                "Exit status: that of the program · 128 + N: ended by signal N · 124: out of time (timeout, idle, cpu time) · 126: the code\n"
+                "is not valid · 130: cancelled · 137: out of memory · 153: printed too much · 125: refused, unreachable, wrong usage or a\n"
+                "failure of the sandbox (one line on stderr says which) · 141: nobody read our output any more.\n",
+                "FILE", verb_run,
+        },
+        {
+                "info", VERB_INFO, "[OPTION...]", "what the server offers: runtimes, limits, isolation",
+                "Shows the server's version, its runtimes and profiles, the limits with their defaults and caps, and which layers of the wall\n"
+                "around cells are in force.\n",
+                "Examples:\n"
+                "  glovebox info\n"
+                "  glovebox info --server build7:7443 --tls-ca ca.pem --tls-cert me.pem --tls-key me.key\n"
+                "  glovebox info --json\n",
+                NULL, verb_info,
+        },
+        {
+                "ps", VERB_PS, "[ID...] [OPTION...]", "list executions",
+                "Lists your executions that run or wait, newest first; with ids, just those. MEMORY, CPU and IDLE are of now.\n",
+                "Examples:\n"
+                "  glovebox ps\n"
+                "  glovebox ps --all --json\n"
+                "  glovebox ps --caller '*'\n",
+                NULL, verb_ps,
+        },
+        {
+                "cancel", VERB_CANCEL, "ID...", "end executions",
+                "Ends executions; their results say CANCELLED. One that has ended already is no error.\n",
+                "Examples:\n"
+                "  glovebox cancel ID\n"
+                "  glovebox cancel ID1 ID2\n"
+                "\n"
+                "Exit status: 0, or 125 when one of them could not be cancelled.\n",
+                NULL, verb_cancel,
+        },
+        {
+                "completion", VERB_COMPLETION, "bash | zsh | fish", "print the completion script of a shell",
+                "Prints a script that makes the shell complete verbs, options and their values.\n",
+                "Examples:\n"
+                "  source <(glovebox completion bash)\n"
+                "  glovebox completion zsh > ~/.zfunc/_glovebox\n"
+                "  glovebox completion fish > ~/.config/fish/completions/glovebox.fish\n",
+                "bash zsh fish", verb_completion,
+        },
+        {
+                "help", VERB_HELP, "[VERB]", "explain a verb and its options",
+                "Explains a verb; without one, gives an overview.\n",
+                "Examples:\n"
+                "  glovebox help\n"
+                "  glovebox help run\n",
+                "run info ps cancel completion", verb_help,
+        },
+        {},
+};
+
+const struct Verb *verb_find(const char *name) {
+        for (const struct Verb *verb = verb_table; verb->name; verb++)
+                if (streq(verb->name, name))
+                        return verb;
+        return NULL;
+}
