@@ -1,0 +1,172 @@
+"""Limits: the LIM cases of this issue."""
+import os
+import time
+
+import pytest
+
+from kit import machine
+from kit.call import CODES, duration, request, to_seconds
+from kit.machine import repeats, seconds, wait_until
+from kit.stubs import pb
+
+
+def test_LIM_01_early_output_survives(daemon):
+    """Text printed before the deadline arrives though the program never flushed."""
+    run = daemon.run('print("early")\nimport time; time.sleep(99)', "python", timeout=2)
+    assert run.outcome == "TIMED_OUT" and run.stdout == b"early\n"
+    assert 2 <= run.ran + 0.05 and run.ran < 2 + seconds(0.5)
+    assert run.result.WhichOneof("exit") is None and not run.result.stdout_truncated
+    node = daemon.run('console.log("early"); setTimeout(() => 0, 99000)', "javascript", timeout=2)
+    assert node.outcome == "TIMED_OUT" and node.stdout == b"early\n"
+
+
+def test_LIM_02_output_cap_is_named(daemon):
+    """The cap is told as such, with exactly the first bytes; with default limits the same code is fine."""
+    code = "for i in range(3000): print(i)"
+    whole = "".join(f"{i}\n" for i in range(3000)).encode()
+    run = daemon.run(code, "python", output_bytes=1024)
+    assert run.outcome == "OUTPUT_LIMIT_EXCEEDED" and run.result.limits_hit == [pb.LIMIT_OUTPUT]
+    assert run.stdout == whole[:1024] and run.result.stdout_truncated
+    assert daemon.run(code, "python").stdout == whole
+
+
+@pytest.mark.limit(300)
+def test_LIM_04_kill_of_what_has_gone(daemon):
+    """One byte above the cap, then exit: the same outcome 200 times, and the daemon lives."""
+    for _ in range(repeats(200)):
+        run = daemon.run('import sys\nsys.stdout.write("x"*1001); sys.exit(0)', "python", output_bytes=1000)
+        assert run.outcome == "OUTPUT_LIMIT_EXCEEDED" and len(run.stdout) == 1000
+
+
+def test_LIM_05_stopped_processes_time_out(daemon):
+    """A program that stops itself and all others still ends at its limit, and no process stays stopped."""
+    run = daemon.run("kill -STOP 0\necho never", timeout=3)
+    assert run.outcome == "TIMED_OUT" and run.stdout == b"" and 3 <= run.ran + 0.05 and run.ran < 3 + seconds(0.5)
+    assert not daemon.run_pids()
+
+
+def host_processes():
+    return len([p for p in os.listdir("/proc") if p.isdigit()])
+
+
+@pytest.mark.limit(300)
+def test_LIM_07_children_in_sessions_of_their_own(daemon):
+    """Twenty children that left the session: dead with the result, 50 times, and nothing piles up."""
+    code = ("import os, time\nfor _ in range(20):\n    if os.fork()==0: os.setsid(); time.sleep(600)\nprint('main done')")
+    for _ in range(repeats(50)):
+        run = daemon.run(code, "python")
+        assert run.outcome == "COMPLETED" and run.stdout == b"main done\n" and run.ran < seconds(2)
+    assert wait_until(lambda: not daemon.cell_pids(), 1.5)
+    assert wait_until(lambda: not daemon.cgroup.folders("cell-"), 1.5)
+
+
+ODD_TIMES = [duration(-1), duration(0.0001), pb.Limits(timeout={"seconds": 10**12}).timeout, pb.Limits(timeout={"seconds": -(2**63)}).timeout,
+             pb.Limits(timeout={"nanos": -1}).timeout, pb.Limits(timeout={"nanos": 2**31 - 1}).timeout]
+
+
+@pytest.mark.parametrize("field", ["timeout", "cpu_time"])
+@pytest.mark.parametrize("number", range(len(ODD_TIMES)))
+def test_LIM_13_odd_times_never_mean_no_limit(daemon, field, number):
+    """An odd time is refused by name; it never means "no limit"."""
+    req = request("while True: pass", "python")
+    getattr(req.limits, field).CopyFrom(ODD_TIMES[number])
+    refused = daemon.refused(req)
+    assert refused.code == CODES.INVALID_ARGUMENT and list(refused.fields) == [f"limits.{field}"], refused
+
+
+def test_LIM_13_zero_is_the_default(daemon):
+    """Zero is the default, which is echoed and never above the cap."""
+    accepted = daemon.run("true", timeout=0, cpu_time=0, output_bytes=0, memory_bytes=0, cpus=0, max_processes=0, workspace_bytes=0).accepted
+    assert to_seconds(accepted.limits.timeout) == 30 and accepted.limits.memory_bytes == 512 << 20
+
+
+@pytest.mark.parametrize("field, value", [
+    ("memory_bytes", 1), ("memory_bytes", 2**64 - 1), ("max_processes", 2**32 - 1), ("output_bytes", 2**64 - 1), ("workspace_bytes", 1),
+    ("workspace_bytes", 2**63), ("workspace_inodes", 2**32 - 1), ("cpus", float("nan")), ("cpus", float("-inf")), ("cpus", 1e300),
+    ("cpus", -0.5), ("cpus", 5e-324),
+])
+def test_LIM_13_odd_sizes_never_mean_no_limit(daemon, field, value):
+    """The same for memory, processes, output, disk and cores."""
+    refused = daemon.refused(request("while True: pass", "python", **{field: value}))
+    assert refused.code == CODES.INVALID_ARGUMENT and list(refused.fields) == [f"limits.{field}"], refused
+
+
+def test_LIM_17_memory_too_small_to_start(daemon):
+    """1 MiB of memory is refused with the minimum, not started."""
+    refused = daemon.refused(request("print(1)", "python", memory_bytes=1 << 20))
+    assert refused.code == CODES.INVALID_ARGUMENT and "16 MiB" in refused.message and list(refused.fields) == ["limits.memory_bytes"]
+
+
+def test_LIM_21_inodes_run_out(daemon):
+    """Files without end: ENOSPC from the cell's own cap, the host's inodes untouched, clean-up fast."""
+    before = os.statvfs("/tmp").f_ffree
+    code = "for i in range(2_000_000): open(f'/tmp/{i}','w').close()"
+    run = daemon.run(code, "python", timeout=60)
+    assert run.outcome == "FAILED" and b"No space left" in run.stderr, run
+    assert wait_until(lambda: not daemon.cgroup.folders("cell-"), 5)
+    assert abs(os.statvfs("/tmp").f_ffree - before) < 2000
+    few = daemon.run("for i in $(seq 1 200); do : > /workspace/$i || exit 9; done", workspace_inodes=100)
+    assert few.result.exit_code == 9 and b"No space left" in few.stderr
+
+
+def test_workspace_bytes_hold_everywhere(daemon):
+    """Every writable place of the cell is bounded."""
+    code = """
+import os
+for place in ('/workspace', '/tmp', '/dev/shm', '/var/tmp'):
+    n = 0
+    try:
+        with open(place + '/f', 'wb', buffering=0) as f:
+            while n < 8 << 20:
+                n += f.write(b'x' * 65536)
+    except OSError as e:
+        print(place, e.errno, n <= 1 << 20)
+    try:
+        os.unlink(place + '/f')
+    except OSError:
+        pass
+"""
+    run = daemon.run(code, "python", workspace_bytes=1 << 20)
+    assert run.stdout.decode().splitlines() == [f"{p} 28 True" for p in ("/workspace", "/tmp", "/dev/shm", "/var/tmp")], run
+
+
+def test_LIM_22_writer_during_clean_up(daemon):
+    """A background writer is dead before clean-up; nothing of its files is left on the host."""
+    before = os.statvfs("/dev/shm").f_bfree, machine.rss(daemon.spawner)
+    for _ in range(repeats(10)):
+        run = daemon.run("(while :; do head -c 1M /dev/zero >>big; done) &\nexit 0", workspace_bytes=64 << 20)
+        assert run.outcome == "COMPLETED" and run.result.exit_code == 0 and run.ran < seconds(1.5)
+    assert wait_until(lambda: not daemon.cgroup.folders("cell-"), 1.5)
+    mounts = open(f"/proc/{daemon.spawner}/mountinfo").read()
+    assert "/workspace" not in mounts, "a workspace is still mounted"
+    assert abs(os.statvfs("/dev/shm").f_bfree - before[0]) < 16384
+
+
+def test_LIM_25_closed_pipes_are_not_the_end(daemon):
+    """A program that closes its streams and goes on is ended by its limit."""
+    run = daemon.run("import os\nos.close(0); os.close(1); os.close(2)\nwhile True: pass", "python", timeout=3)
+    assert run.outcome == "TIMED_OUT" and run.stdout == b"" and run.stderr == b""
+    assert 3 <= run.ran + 0.05 and run.ran < 3 + seconds(0.5)
+
+
+IGNORES = "import signal\nfor s in (1,2,15): signal.signal(s, signal.SIG_IGN)\nprint('up')\nwhile True: pass"
+
+
+def test_LIM_26_ignored_signals(daemon):
+    """A program that ignores every soft signal ends at its limit, and with Cancel, all the same."""
+    run = daemon.run(IGNORES, "python", timeout=2)
+    assert run.outcome == "TIMED_OUT" and run.ran < 2 + seconds(0.6)
+    cancelled = daemon.call(IGNORES, "python")
+    cancelled.until_output(b"up\n")
+    began = time.monotonic()
+    daemon.cancel(cancelled.id)
+    cancelled.wait()
+    assert cancelled.outcome == "CANCELLED" and time.monotonic() - began < seconds(1)
+
+
+def test_LIM_30_asking_again_without_end(daemon):
+    """A tool that asks again and again on end of input is bounded by output or time."""
+    run = daemon.run('until read x; do echo "enter text"; done', output_bytes=64 << 10, timeout=20)
+    assert run.outcome == "OUTPUT_LIMIT_EXCEEDED" and len(run.stdout) == 64 << 10 and run.ran < seconds(2)
+    slow = daemon.run("until read x; do sleep 0.2; done", timeout=1)
+    assert slow.outcome == "TIMED_OUT" and slow.ran < 1 + seconds(1)
