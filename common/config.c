@@ -243,6 +243,13 @@ static int on_limit(struct Place *place, struct Limits *limits, struct IdlePolic
         return place_unknown(place, "key", place->key, known);
 }
 
+static bool is_limit(const char *key) {
+        for (const struct LimitInfo *info = limit_table; info->field; info++)
+                if (streq(info->key, key))
+                        return true;
+        return false;
+}
+
 static int on_entry(struct Place *place, void *userdata) {
         struct Loading *l = userdata;
         const char *name = profile_name(place->section);
@@ -256,6 +263,8 @@ static int on_entry(struct Place *place, void *userdata) {
                 return on_limit(place, &l->config.caps, NULL);
         if (isempty(place->section))
                 return place_fail(place, "'%s' stands before the first [section]", place->key);
+        if (is_limit(place->key))
+                return place_fail(place, "'%s' is a limit: it belongs into [limits], [caps] or a [profile NAME]", place->key);
         return place_assign(place, keys, l);
 }
 
