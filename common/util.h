@@ -25,8 +25,14 @@ typedef uint64_t usec_t;
 #define GIB (MIB * KIB)
 
 #define ELEMENTSOF(a) (sizeof(a) / sizeof((a)[0]))
-#define MIN(a, b) ({ typeof(a) a_ = (a); typeof(b) b_ = (b); a_ < b_ ? a_ : b_; })
-#define MAX(a, b) ({ typeof(a) a_ = (a); typeof(b) b_ = (b); a_ > b_ ? a_ : b_; })
+/* Each use has variables of its own, so that they nest. */
+#define UNIQUE__(name, n) name##n
+#define UNIQUE_(name, n) UNIQUE__(name, n)
+#define MINMAX_(op, a, b, x, y) ({ typeof(a) x = (a); typeof(b) y = (b); x op y ? x : y; })
+#define MIN_(a, b, n) MINMAX_(<, a, b, UNIQUE_(x_, n), UNIQUE_(y_, n))
+#define MAX_(a, b, n) MINMAX_(>, a, b, UNIQUE_(x_, n), UNIQUE_(y_, n))
+#define MIN(a, b) MIN_(a, b, __COUNTER__)
+#define MAX(a, b) MAX_(a, b, __COUNTER__)
 #define CLAMP(x, low, high) MIN(MAX(x, low), high)
 #define CONTAINER_OF(ptr, type, member) ((type *) ((char *) (ptr) - offsetof(type, member)))
 

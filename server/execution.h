@@ -22,6 +22,7 @@ void executions_reload(struct Executions *x, const struct Config *config);
 void executions_drain(struct Executions *x, void (*on_drained)(void *userdata), void *userdata);
 /* Ready to take executions: the spawner is there and every runtime has been probed. on_change follows it. */
 bool executions_ready(const struct Executions *x);
+/* A few may follow it; on_change NULL: this userdata no longer. */
 void executions_on_ready_change(struct Executions *x, void (*on_change)(void *userdata), void *userdata);
 
 /* Accepts or refuses a request, and takes *request in either case. Returns 0 and the execution, or a positive RefusalCode. The execution
@@ -36,8 +37,11 @@ void execution_client_gone(struct Execution *e);
 int cursor_new(struct Execution *e, bool lead, void (*wake)(void *userdata), void *userdata, struct Cursor **ret);
 struct Cursor *cursor_free(struct Cursor *c);
 DEFINE_CLEANUP(struct Cursor *, cursor_free)
-/* 1 = *ret is the next event (its bytes stay valid until the next call); 0 = nothing now; -ENODATA = the result was the last. */
+/* 1 = *ret is the next event (its bytes stay valid until the next call); 0 = nothing now; -ENODATA = the result was the last;
+ * -EREMOTEIO = it was refused after it had been accepted (it waited for room in vain): there is no result, execution_refusal() says why. */
 int cursor_next(struct Cursor *c, struct Event *ret);
+/* NULL unless it was refused after it had been accepted. */
+const struct Refusal *execution_refusal(const struct Execution *e);
 
 enum ExecutionState { /* numbers of glovebox.v1.State */
         EXECUTION_NEW,

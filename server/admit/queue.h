@@ -1,0 +1,45 @@
+/* Who may run now: a bound on executions at once, and a bounded waiting list that is fair between callers.
+ *
+ * Each caller has a line of its own; a free place goes to the lines in turn. When the list is full, a caller with fewer waiting takes the
+ * place of the newest of the caller with the most. */
+#pragma once
+
+#include <systemd/sd-event.h>
+
+#include "server/refusal.h"
+
+struct Line;
+
+enum TicketState {
+        TICKET_NONE,
+        TICKET_WAITING,
+        TICKET_RUNNING,
+};
+
+struct Ticket {
+        enum TicketState state;
+        struct Line *line;
+        struct Ticket *next;
+        usec_t deadline;
+        /* From the event loop. on_turn: may run now. on_refused: waited too long, or made way. */
+        void (*on_turn)(void *userdata);
+        void (*on_refused)(const struct Refusal *refusal, void *userdata);
+        void *userdata;
+};
+
+struct Queue {
+        uint64_t max_running, max_running_per_caller, max_waiting;
+        usec_t wait_deadline;
+        uint64_t running, waiting;
+        struct Line *lines; /* ring order: the next to be served first */
+        sd_event_source *timer, *turn;
+};
+
+int queue_init(struct Queue *q, sd_event *event);
+void queue_done(struct Queue *q);
+/* New bounds hold from now on; more room lets waiting ones in. */
+void queue_set_bounds(struct Queue *q, uint64_t max_running, uint64_t per_caller, uint64_t max_waiting, usec_t wait_deadline);
+/* 0 = runs now; TICKET_WAITING (1) = waits; REFUSE_RESOURCE_EXHAUSTED; -ENOMEM. */
+int queue_enter(struct Queue *q, const char *caller, struct Ticket *t, struct Refusal *refusal);
+/* Leaves the list, or gives the place back. Any state. */
+void queue_leave(struct Queue *q, struct Ticket *t);

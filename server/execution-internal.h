@@ -1,0 +1,149 @@
+/* What the files of the spine share: one execution, and the table of all. */
+#pragma once
+
+#include "common/pipe-writer.h"
+#include "server/admit/plan.h"
+#include "server/admit/queue.h"
+#include "server/execution.h"
+#include "server/lease/job.h"
+#include "server/lease/lease.h"
+#include "server/stream/eventlog.h"
+#include "server/stream/idle.h"
+#include "server/stream/output.h"
+#include "server/verdict/audit.h"
+#include "server/verdict/evidence.h"
+#include "server/verdict/verdict.h"
+
+#define EXECUTION_ID_MAX 96
+#define TABLE_BUCKETS 4096
+#define REPORT_BUFFER 512
+#define VERSION_MAX 128
+
+/* One caller's executions. */
+struct Account {
+        struct Account *next;
+        struct Execution *newest, *oldest;
+        uint64_t n_finished;
+        char name[CALLER_NAME_MAX];
+};
+
+struct Execution {
+        struct Executions *owner;
+        struct Account *account; /* NULL: not in the table (any more) */
+        struct Execution *newer, *older;                  /* of all */
+        struct Execution *account_newer, *account_older;  /* of the caller */
+        struct Execution *hash_next;
+        uint64_t number; /* rises with each execution */
+
+        char id[EXECUTION_ID_MAX];
+        char *request_id, *runtime, *working_dir;
+        char caller[CALLER_NAME_MAX], runtime_version[VERSION_MAX], profile[65];
+        pid_t caller_pid;
+        struct Label *labels;
+        size_t n_labels;
+        struct Limits limits;
+        struct IdlePolicy idle_policy;
+        usec_t heartbeat_interval;
+        bool merge_streams, detached;
+        struct Request request; /* until it has been sent into the cell */
+
+        enum ExecutionState state;
+        struct Ticket ticket;
+        struct Lease *lease;
+        struct EventLog log;
+        struct Job job;
+        struct PipeWriter stdin_writer;
+        bool job_sent, stdin_sent;
+        struct Output output;
+        struct Idle idle;
+        struct EvidenceFiles evidence;
+        int report;
+        uint8_t report_bytes[REPORT_BUFFER];
+        size_t report_size;
+        sd_event_source *report_source, *deadline, *timeout, *cpu_timer, *heartbeat;
+        unsigned start_kind;
+
+        enum Trigger trigger; /* what ended it; set once */
+        enum CancelReason cancel_reason;
+        struct LeaseFailure failure;
+        char waiting_for[128];
+        bool collected, main_exited, main_signaled, init_killed;
+        int main_status;
+        usec_t accepted, leased, started, ended; /* CLOCK_MONOTONIC; 0 = not yet */
+        struct Result result;
+        bool refused; /* after it was accepted: it waited in vain */
+        struct Refusal refusal;
+        unsigned n_cursors;
+};
+
+enum ProbeState {
+        PROBE_WANTED,
+        PROBE_RUNNING,
+        PROBE_DONE,
+};
+
+/* What the server knows of one runtime of the config. */
+struct RuntimeStatus {
+        char *name;
+        enum ProbeState probe;
+        bool available;
+        char version[VERSION_MAX];
+        char detail[256];
+};
+
+struct Executions {
+        sd_event *event;
+        const struct Config *config;
+        struct Link link;
+        struct Queue queue;
+        struct Audit audit;
+        char node[33];
+        uint64_t last_number, n_active, n_finished;
+        struct Execution *newest, *oldest;
+        struct Execution *buckets[TABLE_BUCKETS];
+        struct Account *accounts;
+        sd_event_source *expiry;
+
+        struct RuntimeStatus *runtimes;
+        size_t n_runtimes;
+        struct Probe *probe;
+        bool ready;
+        struct {
+                void (*on_change)(void *userdata);
+                void *userdata;
+        } followers[4]; /* of ready */
+
+        bool draining, drained;
+        sd_event_source *drain_timer, *drain_check;
+        void (*on_drained)(void *userdata);
+        void *drain_userdata;
+
+        /* for executions_info */
+        struct RuntimeInfo *runtime_infos;
+        struct LayerInfo *layer_infos;
+        char **limit_fields;
+};
+
+/* table.c */
+int table_add(struct Executions *x, struct Execution *e);
+void table_remove(struct Execution *e);
+struct Execution *table_find(struct Executions *x, const char *id);
+struct Execution *table_find_request(struct Executions *x, const char *caller, const char *request_id);
+/* One more has finished: keep it, and let the oldest go where there are too many. */
+void table_on_finished(struct Execution *e);
+void table_expire(struct Executions *x);
+
+/* execution.c */
+void execution_unref(struct Execution *e); /* frees it when nothing needs it any more */
+void execution_end(struct Execution *e, enum CancelReason reason);
+struct Execution *execution_free(struct Execution *e);
+DEFINE_CLEANUP(struct Execution *, execution_free)
+
+/* executions.c */
+void executions_tell_ready(struct Executions *x);
+void executions_check_drained(struct Executions *x);
+struct RuntimeStatus *executions_runtime(struct Executions *x, const char *name);
+
+/* probe.c: asks each runtime for its version by running it in a cell, one after the other; then on_ready_change. */
+void probe_next(struct Executions *x);
+void probe_stop(struct Executions *x);

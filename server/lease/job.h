@@ -1,0 +1,17 @@
+/* The body of the job: what glovebox-start needs of a request, as records down the job pipe (common/job.h). */
+#pragma once
+
+#include "common/pipe-writer.h"
+#include "server/request.h"
+
+struct Job {
+        struct PipeWriter writer;
+        uint8_t (*headers)[9]; /* record headers (with the flags byte of JOB_FILE), referred to by the writer */
+        size_t n_headers, n_allocated;
+        char **strings;        /* NAME=VALUE */
+};
+
+/* Takes fd. request must live until on_done. */
+int job_start(struct Job *j, sd_event *event, int fd, const struct Request *request, const char *working_dir,
+              void (*on_done)(struct PipeWriter *w, int error, void *userdata), void *userdata);
+void job_done(struct Job *j);

@@ -1,0 +1,47 @@
+/* One cell for one execution, from the spawner, given back exactly once. */
+#pragma once
+
+#include "server/lease/link.h"
+#include "common/limits.h"
+#include "common/wire.h"
+
+/* Descriptors of a run, by Role of the internal protocol. */
+#define LEASE_ROLES 17
+
+struct LeaseFailure {
+        char step[64];
+        int error; /* errno, 0 = none */
+        char detail[256];
+};
+
+/* From the event loop. After on_closed (exactly once per lease) the lease is gone. */
+struct LeaseCallbacks {
+        void (*on_started)(unsigned start, void *userdata);                  /* descriptors are there: lease_take_fd */
+        void (*on_failed)(const struct LeaseFailure *failure, void *userdata); /* the sandbox's fault; once, at any time before the run's end */
+        void (*on_exited)(bool signaled, int status, uint64_t max_rss, void *userdata);
+        void (*on_waiting_for)(const char *what, void *userdata);            /* answer to lease_ask_waiting; "" = not known */
+        void (*on_ended)(void *userdata);                                    /* answer to lease_end: nothing of the run lives */
+        void (*on_closed)(const char *left, void *userdata);                 /* NULL or "" = verified that nothing is left */
+};
+
+struct LeaseRequest {
+        const char *runtime, *tag;
+        struct Limits limits;
+        bool merge_streams, probe_version;
+};
+
+/* Asks for a cell and starts the run in it. -ENOTCONN while there is no spawner. */
+int lease_new(struct Link *link, const struct LeaseRequest *request, const struct LeaseCallbacks *callbacks, void *userdata, struct Lease **ret);
+/* The run's descriptor of this role, now the caller's; -EBADF when there is none. */
+int lease_take_fd(struct Lease *l, Glovebox__Internal__Role role);
+int lease_ask_waiting(struct Lease *l);
+/* Kills the run. */
+int lease_end(struct Lease *l);
+/* Gives the cell back. Callbacks other than on_closed come no more. */
+void lease_close(struct Lease *l);
+
+/* For link.c. */
+struct Lease *lease_next(struct Lease *l);
+uint64_t lease_cell(const struct Lease *l);
+void lease_on_message(struct Lease *l, const Glovebox__Internal__FromSpawner *m, struct WirePacket *packet);
+void lease_on_link_lost(struct Lease *l);

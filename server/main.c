@@ -1,0 +1,161 @@
+/* gloveboxd: the unprivileged process that speaks gRPC. Reads its arguments and config, gives up root, then serves. */
+#include <fcntl.h>
+#include <getopt.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sysexits.h>
+
+#include "common/log.h"
+#include "server/server.h"
+
+static const char help[] =
+        "gloveboxd [OPTIONS]\n"
+        "\n"
+        "Serves Glovebox over gRPC: runs code in sealed cells, which glovebox-spawner makes.\n"
+        "\n"
+        "  --config FILE    configuration (default: /etc/glovebox/glovebox.conf)\n"
+        "  --listen ADDR    unix:PATH, HOST:PORT or [ADDRESS]:PORT (TLS); may be repeated; replaces\n"
+        "                   `listen` of the configuration. Sockets that systemd passes come first\n"
+        "  --spawner PATH   socket of the spawner (default: spawner.sock in the state folder)\n"
+        "  --state DIR      state folder (default: /run/glovebox)\n"
+        "  --help           this text\n"
+        "  --version        the version\n"
+        "\n"
+        "SIGHUP reads configuration and certificates again; SIGTERM lets running executions end first.\n"
+        "Started as root it becomes the user `glovebox`, or the configured spare-uid, before anything else.\n"
+        "To start server and spawner together by hand, use glovebox-standalone.\n";
+
+struct Arguments {
+        char *config, *spawner, *state;
+        char **listen;
+};
+
+static void arguments_done(struct Arguments *a) {
+        free(a->config);
+        free(a->spawner);
+        free(a->state);
+        strv_free(a->listen);
+}
+
+static int set_string(char **s, const char *value) {
+        char *copy = strdup(value);
+        if (!copy)
+                return -ENOMEM;
+        free(*s);
+        *s = copy;
+        return 0;
+}
+
+/* 1 = go on, 0 = done, negative = wrong. */
+static int parse_arguments(int argc, char **argv, struct Arguments *a) {
+        static const struct option options[] = {
+                { "config", required_argument, NULL, 'c' },  { "listen", required_argument, NULL, 'l' },
+                { "spawner", required_argument, NULL, 's' }, { "state", required_argument, NULL, 'd' },
+                { "help", no_argument, NULL, 'h' },          { "version", no_argument, NULL, 'v' },
+                {},
+        };
+        int r = 0;
+
+        for (int c; r >= 0 && (c = getopt_long(argc, argv, "hc:", options, NULL)) >= 0;)
+                switch (c) {
+                case 'c':
+                        r = set_string(&a->config, optarg);
+                        break;
+                case 'l':
+                        r = strv_extend(&a->listen, optarg);
+                        break;
+                case 's':
+                        r = set_string(&a->spawner, optarg);
+                        break;
+                case 'd':
+                        r = set_string(&a->state, optarg);
+                        break;
+                case 'h':
+                        fputs(help, stdout);
+                        return 0;
+                case 'v':
+                        puts("gloveboxd " GLOVEBOX_VERSION);
+                        return 0;
+                default:
+                        return -EINVAL;
+                }
+        if (r >= 0 && optind < argc) {
+                fprintf(stderr, "gloveboxd: '%s' is not an option; see gloveboxd --help\n", argv[optind]);
+                return -EINVAL;
+        }
+        if (r >= 0 && !a->spawner && asprintf(&a->spawner, "%s/spawner.sock", a->state ? a->state : "/run/glovebox") < 0)
+                return -ENOMEM;
+        return r < 0 ? r : 1;
+}
+
+/* Root is given up for good: ids, groups, and no way to get anything back by exec. */
+static int drop_privileges(const struct Config *config) {
+        uid_t uid;
+        gid_t gid;
+
+        if (getuid() == 0 || geteuid() == 0) {
+                config_server_ids(config, &uid, &gid);
+                if (uid == 0 || gid == 0)
+                        return -EINVAL;
+                if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
+                        return -errno;
+                if (setuid(0) == 0)
+                        return -EPERM;
+        }
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+                return -errno;
+        return 0;
+}
+
+/* Before the first thread: all threads inherit the mask, and the event loop gets the signals. */
+static int block_signals(void) {
+        sigset_t set;
+
+        (void) signal(SIGPIPE, SIG_IGN);
+        if (sigemptyset(&set) < 0 || sigaddset(&set, SIGTERM) < 0 || sigaddset(&set, SIGINT) < 0 || sigaddset(&set, SIGHUP) < 0)
+                return -errno;
+        return sigprocmask(SIG_BLOCK, &set, NULL) < 0 ? -errno : 0;
+}
+
+static int run(const struct Arguments *a) {
+        struct ServerOptions options = { .config_file = a->config, .spawner = a->spawner, .listen = a->listen };
+        struct Config *config _cleanup_(config_freep) = NULL;
+        struct Server *server _cleanup_(server_freep) = NULL;
+        char *error _cleanup_free_ = NULL;
+
+        int r = config_load(a->config, &config, &error);
+        if (r < 0) {
+                log_error("%s", error ? error : strerrordesc_np(-r));
+                return EX_CONFIG;
+        }
+        r = drop_privileges(config);
+        if (r < 0) {
+                log_error_errno(r, "Failed to give up root: %m");
+                return EXIT_FAILURE;
+        }
+        r = block_signals();
+        if (r >= 0)
+                r = server_new(&options, TAKE_PTR(config), &server, &error);
+        if (r < 0) {
+                log_error("Failed to start: %s", error ? error : strerrordesc_np(-r));
+                return error ? EX_CONFIG : EXIT_FAILURE;
+        }
+        r = server_run(server);
+        if (r < 0)
+                log_error_errno(r, "The event loop failed: %m");
+        return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv) {
+        struct Arguments arguments _cleanup_(arguments_done) = {};
+
+        log_open("gloveboxd");
+        int r = parse_arguments(argc, argv, &arguments);
+        if (r < 0)
+                return EX_USAGE;
+        if (r == 0)
+                return EXIT_SUCCESS;
+        return run(&arguments);
+}

@@ -1,0 +1,188 @@
+/* Asks each runtime for its version by running it in a real cell, one after the other. Shows at the same time that cells work. */
+#include <ctype.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+
+#include "common/log.h"
+#include "server/execution-internal.h"
+
+#define PROBE_DEADLINE (30 * USEC_PER_SEC)
+
+struct Probe {
+        struct Executions *owner;
+        struct RuntimeStatus *status; /* NULL: stopped; only the cell is still being taken down */
+        struct Lease *lease;
+        struct Job job;
+        struct Request request; /* empty */
+        int out;
+        char text[1024];
+        size_t size;
+        sd_event_source *deadline;
+};
+
+static struct Probe *probe_free(struct Probe *p) {
+        if (!p)
+                return NULL;
+        job_done(&p->job);
+        close_fd(p->out);
+        sd_event_source_disable_unref(p->deadline);
+        free(p);
+        return NULL;
+}
+DEFINE_CLEANUP(struct Probe *, probe_free)
+
+/* The cell goes in the background. */
+static void probe_end(struct Probe *p) {
+        struct Executions *x = p->owner;
+
+        p->status = NULL;
+        p->deadline = sd_event_source_disable_unref(p->deadline);
+        x->probe = NULL;
+        if (p->lease)
+                lease_close(p->lease);
+        else
+                probe_free(p);
+}
+
+static void probe_failed(struct Probe *p, const char *why) {
+        struct Executions *x = p->owner;
+
+        if (!p->status)
+                return;
+        p->status->available = false;
+        p->status->probe = PROBE_DONE;
+        (void) snprintf(p->status->detail, sizeof p->status->detail, "%s", why);
+        log_warning("Runtime %s cannot be used: %s", p->status->name, why);
+        probe_end(p);
+        probe_next(x);
+}
+
+static void probe_succeeded(struct Probe *p) {
+        struct Executions *x = p->owner;
+        struct RuntimeStatus *s = p->status;
+        size_t n = 0;
+
+        for (; n < p->size && n < sizeof s->version - 1 && isprint((unsigned char) p->text[n]); n++)
+                s->version[n] = p->text[n];
+        s->version[n] = 0;
+        s->available = true;
+        s->probe = PROBE_DONE;
+        s->detail[0] = 0;
+        log_info("Runtime %s: %s", s->name, s->version);
+        probe_end(p);
+        probe_next(x);
+}
+
+static void probe_on_job_sent(struct PipeWriter *w, int error, void *userdata) {
+        struct Probe *p = userdata;
+        job_done(&p->job);
+}
+
+static void probe_on_started(unsigned start, void *userdata) {
+        struct Probe *p = userdata;
+
+        p->out = lease_take_fd(p->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_STDOUT);
+        (void) set_nonblock(p->out, true);
+        (void) close_fd(lease_take_fd(p->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_STDIN));
+        int r = job_start(&p->job, p->owner->event, lease_take_fd(p->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_JOB), &p->request, "/workspace",
+                          probe_on_job_sent, p);
+        if (r < 0)
+                probe_failed(p, "its job could not be sent");
+}
+
+static void probe_on_failed(const struct LeaseFailure *f, void *userdata) {
+        char why[400];
+
+        (void) snprintf(why, sizeof why, "its cell failed at step '%s': %s%s%s", f->step, f->detail, *f->detail && f->error ? ": " : "",
+                        f->error ? strerrordesc_np(f->error) : "");
+        probe_failed(userdata, why);
+}
+
+static void probe_on_exited(bool signaled, int status, uint64_t max_rss, void *userdata) {
+        struct Probe *p = userdata;
+        char why[256];
+
+        if (!p->status)
+                return;
+        ssize_t n = p->out >= 0 ? read(p->out, p->text, sizeof p->text) : -1;
+        p->size = n > 0 ? (size_t) n : 0;
+        if (!signaled && status == 0) {
+                probe_succeeded(p);
+                return;
+        }
+        (void) snprintf(why, sizeof why, "asked for its version it ended with %s %d; is its interpreter installed?", signaled ? "signal" : "status", status);
+        probe_failed(p, why);
+}
+
+static void probe_on_nothing(void *userdata) {
+}
+
+static void probe_on_words(const char *what, void *userdata) {
+}
+
+static void probe_on_closed(const char *left, void *userdata) {
+        struct Probe *p = userdata;
+
+        p->lease = NULL;
+        if (!isempty(left))
+                log_error("The cell of a probe is not completely gone: %s", left);
+        if (p->status)
+                probe_failed(p, "its cell was lost");
+        else
+                probe_free(p);
+}
+
+static const struct LeaseCallbacks callbacks = {
+        .on_started = probe_on_started,     .on_failed = probe_on_failed, .on_exited = probe_on_exited,
+        .on_waiting_for = probe_on_words, .on_ended = probe_on_nothing, .on_closed = probe_on_closed,
+};
+
+static int probe_on_deadline(sd_event_source *source, uint64_t usec, void *userdata) {
+        probe_failed(userdata, "it did not tell its version within 30 s");
+        return 0;
+}
+
+static int probe_start(struct Executions *x, struct RuntimeStatus *status) {
+        struct Probe *p _cleanup_(probe_freep) = calloc(1, sizeof *p);
+        struct LeaseRequest request = { .runtime = status->name, .tag = "version", .limits = x->config->defaults, .probe_version = true };
+
+        if (!p)
+                return -ENOMEM;
+        p->owner = x;
+        p->status = status;
+        p->out = -EBADF;
+        p->job.writer.fd = -EBADF;
+        int r = sd_event_add_time_relative(x->event, &p->deadline, CLOCK_MONOTONIC, PROBE_DEADLINE, 0, probe_on_deadline, p);
+        if (r < 0)
+                return r;
+        r = lease_new(&x->link, &request, &callbacks, p, &p->lease);
+        if (r < 0)
+                return r;
+        status->probe = PROBE_RUNNING;
+        x->probe = TAKE_PTR(p);
+        return 0;
+}
+
+void probe_next(struct Executions *x) {
+        if (x->probe || !x->link.ready)
+                return;
+        for (size_t i = 0; i < x->n_runtimes; i++) {
+                if (x->runtimes[i].probe != PROBE_WANTED)
+                        continue;
+                int r = probe_start(x, &x->runtimes[i]);
+                if (r >= 0)
+                        return;
+                x->runtimes[i].probe = PROBE_DONE;
+                (void) snprintf(x->runtimes[i].detail, sizeof x->runtimes[i].detail, "could not be asked for its version: %s", strerrordesc_np(-r));
+        }
+        x->ready = true;
+        executions_tell_ready(x);
+}
+
+void probe_stop(struct Executions *x) {
+        if (!x->probe)
+                return;
+        if (x->probe->status && x->probe->status->probe == PROBE_RUNNING)
+                x->probe->status->probe = PROBE_WANTED;
+        probe_end(x->probe);
+}

@@ -1,0 +1,167 @@
+/* The server as a whole: config, executions, the wire; reload and orderly stop.
+ *
+ * Stop: the wire takes no new calls; executions get drain-deadline to end and are cancelled then; their calls get CALLS_DEADLINE to hear of it. */
+#include "server/server.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <systemd/sd-daemon.h>
+
+#include "common/log.h"
+#include "server/accept/accept.h"
+#include "server/execution.h"
+
+#define CALLS_DEADLINE (3 * USEC_PER_SEC)
+
+struct Server {
+        sd_event *event;
+        struct ServerOptions options;
+        struct Config *config;
+        struct Executions *executions;
+        struct Accept *accept;
+        sd_event_source *calls_deadline;
+        bool told_ready, stopping, drained, stopped;
+};
+
+static void server_check_stopped(struct Server *s) {
+        if (s->drained && s->stopped)
+                (void) sd_event_exit(s->event, 0);
+}
+
+static void server_on_stopped(void *userdata) {
+        struct Server *s = userdata;
+        s->stopped = true;
+        server_check_stopped(s);
+}
+
+static int server_on_calls_deadline(sd_event_source *source, uint64_t usec, void *userdata) {
+        struct Server *s = userdata;
+        accept_abort(s->accept);
+        return 0;
+}
+
+static void server_on_drained(void *userdata) {
+        struct Server *s = userdata;
+
+        s->drained = true;
+        int r = sd_event_add_time_relative(s->event, &s->calls_deadline, CLOCK_MONOTONIC, CALLS_DEADLINE, 0, server_on_calls_deadline, s);
+        if (r < 0)
+                accept_abort(s->accept);
+        server_check_stopped(s);
+}
+
+static int server_on_stop(sd_event_source *source, const struct signalfd_siginfo *si, void *userdata) {
+        struct Server *s = userdata;
+
+        if (s->stopping)
+                return 0;
+        s->stopping = true;
+        log_info("Stopping; running executions have %llu s to end", (unsigned long long) (s->config->drain_deadline / USEC_PER_SEC));
+        (void) sd_notify(false, "STOPPING=1");
+        accept_stop(s->accept, server_on_stopped, s);
+        executions_drain(s->executions, server_on_drained, s);
+        return 0;
+}
+
+static void apply_listen(struct Config *c, const struct ServerOptions *o) {
+        char **copy = o->listen ? strv_copy(o->listen) : NULL;
+        if (!copy)
+                return;
+        strv_free(c->listen);
+        c->listen = copy;
+}
+
+static void server_reload(struct Server *s) {
+        struct Config *config _cleanup_(config_freep) = NULL;
+        char *error _cleanup_free_ = NULL;
+
+        int r = config_load(s->options.config_file, &config, &error);
+        if (r >= 0) {
+                apply_listen(config, &s->options);
+                r = accept_reload(s->accept, config, &error);
+        }
+        if (r < 0) {
+                log_error_errno(r, "Failed to reload, everything stays as it was: %s", error ? error : strerrordesc_np(-r));
+                return;
+        }
+        executions_reload(s->executions, config);
+        config_free(s->config);
+        s->config = TAKE_PTR(config);
+        log_info("Reloaded the configuration");
+}
+
+static int server_on_reload(sd_event_source *source, const struct signalfd_siginfo *si, void *userdata) {
+        (void) sd_notify(false, "RELOADING=1");
+        server_reload(userdata);
+        (void) sd_notify(false, "READY=1");
+        return 0;
+}
+
+static void server_on_ready_change(void *userdata) {
+        struct Server *s = userdata;
+        bool ready = executions_ready(s->executions);
+
+        (void) sd_notify(false, ready ? "STATUS=Serving" : "STATUS=Waiting for the spawner");
+        if (!ready || s->told_ready)
+                return;
+        s->told_ready = true;
+        log_info("Ready");
+        (void) sd_notify(false, "READY=1");
+}
+
+static int add_signals(struct Server *s) {
+        int r = sd_event_add_signal(s->event, NULL, SIGTERM, server_on_stop, s);
+        if (r < 0)
+                return r;
+        r = sd_event_add_signal(s->event, NULL, SIGINT, server_on_stop, s);
+        if (r < 0)
+                return r;
+        return sd_event_add_signal(s->event, NULL, SIGHUP, server_on_reload, s);
+}
+
+int server_new(const struct ServerOptions *options, struct Config *config, struct Server **ret, char **ret_error) {
+        struct Server *s _cleanup_(server_freep) = calloc(1, sizeof *s);
+
+        if (!s) {
+                config_free(config);
+                return -ENOMEM;
+        }
+        s->options = *options;
+        s->config = config;
+        apply_listen(config, options);
+        int r = sd_event_new(&s->event);
+        if (r >= 0)
+                r = add_signals(s);
+        if (r >= 0)
+                r = executions_new(s->event, config, options->spawner, &s->executions);
+        if (r == -EACCES || r == -EPERM || r == -ENOENT) {
+                if (config->audit_file && asprintf(ret_error, "cannot open the audit file %s: %s; it must be writable by the server's user",
+                                                   config->audit_file, strerrordesc_np(-r)) < 0)
+                        *ret_error = NULL;
+        }
+        if (r < 0)
+                return r;
+        executions_on_ready_change(s->executions, server_on_ready_change, s);
+        r = accept_new(s->event, config, s->executions, &s->accept, ret_error);
+        if (r < 0)
+                return r;
+        (void) sd_event_set_watchdog(s->event, true);
+        *ret = TAKE_PTR(s);
+        return 0;
+}
+
+int server_run(struct Server *s) {
+        return sd_event_loop(s->event);
+}
+
+struct Server *server_free(struct Server *s) {
+        if (!s)
+                return NULL;
+        s->calls_deadline = sd_event_source_disable_unref(s->calls_deadline);
+        accept_free(s->accept);
+        executions_free(s->executions);
+        config_free(s->config);
+        sd_event_unref(s->event);
+        free(s);
+        return NULL;
+}

@@ -1,0 +1,21 @@
+/* The server as a whole: config, executions, the wire; reload and orderly stop. */
+#pragma once
+
+#include <systemd/sd-event.h>
+
+#include "common/config.h"
+
+struct Server;
+
+struct ServerOptions {
+        const char *config_file; /* NULL = the default place */
+        const char *spawner;     /* path of the spawner's socket */
+        char **listen;           /* replaces the config's; NULL = as the config says */
+};
+
+/* config is taken over, also on failure; it was read with these options. */
+int server_new(const struct ServerOptions *options, struct Config *config, struct Server **ret, char **ret_error);
+/* Runs until SIGTERM or SIGINT have been obeyed. */
+int server_run(struct Server *s);
+struct Server *server_free(struct Server *s);
+DEFINE_CLEANUP(struct Server *, server_free)

@@ -1,0 +1,180 @@
+/* The table of executions: by id, by age, by caller; and how long finished ones are kept. */
+#include "server/execution-internal.h"
+
+#define KEEP_ALL_CALLERS 32768 /* finished ones in all: a few KiB each */
+
+static struct Execution **bucket(struct Executions *x, const char *id) {
+        uint32_t h = 2166136261u;
+        for (; *id; id++)
+                h = (h ^ (uint8_t) *id) * 16777619u;
+        return &x->buckets[h % TABLE_BUCKETS];
+}
+
+static struct Account *account_find(struct Executions *x, const char *name) {
+        for (struct Account *a = x->accounts; a; a = a->next)
+                if (streq(a->name, name))
+                        return a;
+        return NULL;
+}
+
+static struct Account *account_get(struct Executions *x, const char *name) {
+        struct Account *a = account_find(x, name);
+
+        if (a)
+                return a;
+        a = calloc(1, sizeof *a);
+        if (!a)
+                return NULL;
+        memcpy(a->name, name, strnlen(name, sizeof a->name - 1));
+        a->next = x->accounts;
+        x->accounts = a;
+        return a;
+}
+
+static void account_collect(struct Executions *x, struct Account *account) {
+        if (account->newest)
+                return;
+        for (struct Account **p = &x->accounts; *p; p = &(*p)->next)
+                if (*p == account) {
+                        *p = account->next;
+                        free(account);
+                        return;
+                }
+}
+
+int table_add(struct Executions *x, struct Execution *e) {
+        struct Account *a = account_get(x, e->caller);
+        struct Execution **b = bucket(x, e->id);
+
+        if (!a)
+                return -ENOMEM;
+        e->account = a;
+        e->number = ++x->last_number;
+        e->hash_next = *b;
+        *b = e;
+        e->older = x->newest;
+        if (x->newest)
+                x->newest->newer = e;
+        else
+                x->oldest = e;
+        x->newest = e;
+        e->account_older = a->newest;
+        if (a->newest)
+                a->newest->account_newer = e;
+        else
+                a->oldest = e;
+        a->newest = e;
+        return 0;
+}
+
+static void unlink_from_all(struct Executions *x, struct Execution *e) {
+        if (e->newer)
+                e->newer->older = e->older;
+        else
+                x->newest = e->older;
+        if (e->older)
+                e->older->newer = e->newer;
+        else
+                x->oldest = e->newer;
+        e->newer = e->older = NULL;
+}
+
+static void unlink_from_account(struct Account *a, struct Execution *e) {
+        if (e->account_newer)
+                e->account_newer->account_older = e->account_older;
+        else
+                a->newest = e->account_older;
+        if (e->account_older)
+                e->account_older->account_newer = e->account_newer;
+        else
+                a->oldest = e->account_newer;
+        e->account_newer = e->account_older = NULL;
+}
+
+void table_remove(struct Execution *e) {
+        struct Executions *x = e->owner;
+        struct Account *a = e->account;
+
+        if (!a)
+                return;
+        for (struct Execution **p = bucket(x, e->id); *p; p = &(*p)->hash_next)
+                if (*p == e) {
+                        *p = e->hash_next;
+                        break;
+                }
+        unlink_from_all(x, e);
+        unlink_from_account(a, e);
+        e->account = NULL;
+        if (e->state == EXECUTION_FINISHED && !e->refused) {
+                a->n_finished--;
+                x->n_finished--;
+        }
+        account_collect(x, a);
+}
+
+struct Execution *table_find(struct Executions *x, const char *id) {
+        for (struct Execution *e = *bucket(x, id); e; e = e->hash_next)
+                if (streq(e->id, id))
+                        return e;
+        return NULL;
+}
+
+struct Execution *table_find_request(struct Executions *x, const char *caller, const char *request_id) {
+        struct Account *a = account_find(x, caller);
+
+        for (struct Execution *e = a ? a->newest : NULL; e; e = e->account_older)
+                if (streq(e->request_id, request_id))
+                        return e;
+        return NULL;
+}
+
+static void let_go(struct Execution *e) {
+        table_remove(e);
+        execution_unref(e);
+}
+
+static struct Execution *oldest_finished(struct Execution *from, bool of_account) {
+        while (from && from->state != EXECUTION_FINISHED)
+                from = of_account ? from->account_newer : from->newer;
+        return from;
+}
+
+/* Everything finished long ago goes; the timer is set for the next to go. */
+void table_expire(struct Executions *x) {
+        usec_t keep = x->config->keep_finished_for, now = now_realtime(), next = USEC_INFINITY;
+
+        for (struct Execution *e = x->oldest, *newer; e; e = newer) {
+                newer = e->newer;
+                if (e->state != EXECUTION_FINISHED)
+                        continue;
+                if (e->result.finished_at + keep <= now)
+                        let_go(e);
+                else
+                        next = MIN(next, e->result.finished_at + keep);
+        }
+        if (next == USEC_INFINITY) {
+                (void) sd_event_source_set_enabled(x->expiry, SD_EVENT_OFF);
+                return;
+        }
+        (void) sd_event_source_set_time(x->expiry, now_monotonic() + (next - now));
+        (void) sd_event_source_set_enabled(x->expiry, SD_EVENT_ONESHOT);
+}
+
+void table_on_finished(struct Execution *e) {
+        struct Executions *x = e->owner;
+        struct Account *a = e->account;
+        int enabled = SD_EVENT_OFF;
+
+        x->n_active--;
+        x->n_finished++;
+        a->n_finished++;
+        while (a->n_finished > MAX(x->config->keep_finished, (uint64_t) 1))
+                let_go(oldest_finished(a->oldest, true));
+        while (x->n_finished > KEEP_ALL_CALLERS)
+                let_go(oldest_finished(x->oldest, false));
+        (void) sd_event_source_get_enabled(x->expiry, &enabled);
+        if (enabled == SD_EVENT_OFF) {
+                (void) sd_event_source_set_time(x->expiry, now_monotonic() + x->config->keep_finished_for);
+                (void) sd_event_source_set_enabled(x->expiry, SD_EVENT_ONESHOT);
+        }
+}
