@@ -39,4 +39,21 @@ protobuf_c_library(proto_public
   /usr/include|google/protobuf/duration.proto
   /usr/include|google/protobuf/timestamp.proto
   /usr/include|google/protobuf/any.proto
-  /usr/include|google/protobuf/descriptor.proto)
+  /usr/include|google/protobuf/descriptor.proto
+  ${CMAKE_SOURCE_DIR}/proto|google/rpc/status.proto
+  ${CMAKE_SOURCE_DIR}/proto|google/rpc/error_details.proto
+  ${GRPC_PROTO}|grpc/health/v1/health.proto
+  ${GRPC_PROTO}|grpc/reflection/v1/reflection.proto)
+
+# What reflection tells: every service that is served, with all files it needs; server/accept/descriptors.c takes it in.
+add_custom_command(
+  OUTPUT ${GENERATED}/descriptors.fds
+  COMMAND ${PROTOC} --include_imports --descriptor_set_out=${GENERATED}/descriptors.fds
+          -I${CMAKE_SOURCE_DIR}/proto -I${GRPC_PROTO} -I/usr/include
+          glovebox/v1/execution.proto glovebox/v1/system.proto grpc/health/v1/health.proto
+          grpc/reflection/v1/reflection.proto grpc/reflection/v1alpha/reflection.proto
+  DEPENDS ${CMAKE_SOURCE_DIR}/proto/glovebox/v1/execution.proto ${CMAKE_SOURCE_DIR}/proto/glovebox/v1/system.proto VERBATIM)
+add_custom_target(descriptors DEPENDS ${GENERATED}/descriptors.fds)
+add_dependencies(proto_public descriptors)
+set_source_files_properties(${CMAKE_SOURCE_DIR}/server/accept/descriptors.c PROPERTIES
+  COMPILE_DEFINITIONS "DESCRIPTORS=\"${GENERATED}/descriptors.fds\"" OBJECT_DEPENDS ${GENERATED}/descriptors.fds)

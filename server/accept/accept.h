@@ -14,7 +14,7 @@ int accept_new(sd_event *event, const struct Config *config, struct Executions *
 /* Reads certificates and operators again; listeners stay. On an error the old ones stay in use. */
 int accept_reload(struct Accept *a, const struct Config *config, char **ret_error);
 /* Stops accepting, tells clients to go elsewhere (GOAWAY, health NOT_SERVING, new calls UNAVAILABLE) and lets calls end;
- * on_stopped comes when none is left. accept_abort cancels those that are still there. */
+ * on_stopped comes when none is left (do not free inside it). accept_abort cancels those that are still there. */
 void accept_stop(struct Accept *a, void (*on_stopped)(void *userdata), void *userdata);
 void accept_abort(struct Accept *a);
 struct Accept *accept_free(struct Accept *a);

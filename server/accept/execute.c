@@ -1,0 +1,129 @@
+/* Execute: gathers what the program prints, answers once. */
+#include "server/accept/convert.h"
+#include "server/accept/method.h"
+#include "server/accept/render.h"
+
+/* The result itself takes little; each stream is left some room beside a loud other one. */
+#define GATHERED_MAX (REPLY_MAX - 64 * KIB)
+#define GATHERED_RESERVE (512 * KIB)
+
+struct Gathered {
+        uint8_t *data;
+        size_t size, allocated;
+        bool cut;
+};
+
+struct Awaited {
+        struct Call *call;
+        struct Execution *execution;
+        struct Cursor *cursor;
+        struct Gathered streams[STREAM_MAX_];
+};
+
+static void gathered_add(struct Gathered *g, size_t room, const uint8_t *data, size_t size) {
+        size_t n = MIN(size, room);
+
+        g->cut = g->cut || n < size;
+        if (g->size + n > g->allocated) {
+                size_t doubled = MAX(g->allocated * 2, g->size + n), want = MIN(doubled, (size_t) GATHERED_MAX);
+                uint8_t *grown = realloc(g->data, want);
+
+                if (!grown) {
+                        g->cut = true;
+                        return;
+                }
+                g->data = grown;
+                g->allocated = want;
+        }
+        if (n > 0)
+                memcpy(g->data + g->size, data, n);
+        g->size += n;
+}
+
+/* Once cut, a stream takes no more, so that what is kept has no hole. */
+static void awaited_gather(struct Awaited *w, const struct Event *event) {
+        enum Stream stream = event->output.stream;
+        struct Gathered *g = &w->streams[stream], *other = &w->streams[stream == STREAM_STDOUT ? STREAM_STDERR : STREAM_STDOUT];
+        size_t others = MAX(other->size, (size_t) GATHERED_RESERVE);
+
+        if (!g->cut)
+                gathered_add(g, GATHERED_MAX - others - MIN(g->size, GATHERED_MAX - others), event->output.data, event->output.size);
+}
+
+static void awaited_answer(struct Awaited *w, const struct Result *result) {
+        struct Gathered *out = &w->streams[STREAM_STDOUT], *err = &w->streams[STREAM_STDERR];
+        struct Result r = *result;
+
+        r.stdout_truncated = r.stdout_truncated || out->cut;
+        r.stderr_truncated = r.stderr_truncated || err->cut;
+        call_finish(w->call, render_response(w->execution, &r, &(struct iovec) {out->data, out->size}, &(struct iovec) {err->data, err->size}),
+                    NULL);
+}
+
+static void awaited_go_on(struct Awaited *w) {
+        struct Event event;
+
+        while (!w->call->gone && !w->call->finishing && cursor_next(w->cursor, &event) > 0) {
+                if (event.kind == EVENT_OUTPUT)
+                        awaited_gather(w, &event);
+                else if (event.kind == EVENT_GAP) /* a detached execution overtook us */
+                        w->streams[event.gap.stream].cut = true;
+                else if (event.kind == EVENT_RESULT)
+                        awaited_answer(w, event.result);
+        }
+}
+
+static void awaited_on_wake(void *userdata) {
+        awaited_go_on(userdata);
+}
+
+static int awaited_start(struct Call *c, struct Parcel *p, struct Refusal *refusal) {
+        struct Awaited *w;
+        struct Request request;
+        int r;
+
+        r = convert_request(p, &request, refusal);
+        if (r != 0)
+                return r;
+        w = calloc(1, sizeof(*w));
+        if (!w) {
+                request_done(&request);
+                return refuse(refusal, REFUSE_RESOURCE_EXHAUSTED, NULL, "the server has no memory left; try again later");
+        }
+        w->call = c;
+        r = execution_new(c->accept->executions, &c->caller, &request, &w->execution, refusal);
+        if (r != 0) {
+                free(w);
+                return r;
+        }
+        c->state = w;
+        r = cursor_new(w->execution, true, awaited_on_wake, w, &w->cursor);
+        if (r < 0)
+                return refuse(refusal, REFUSE_INTERNAL, NULL, "the server could not follow the execution: %s", strerror(-r));
+        return 0;
+}
+
+void method_execute(struct Call *c, struct Parcel *p) {
+        struct Refusal refusal = {};
+
+        if (awaited_start(c, p, &refusal) != 0)
+                call_refuse(c, &refusal);
+        else
+                awaited_go_on(c->state);
+}
+
+void method_execute_gone(struct Call *c) {
+        struct Awaited *w = c->state;
+
+        execution_client_gone(w->execution);
+}
+
+void method_execute_done(struct Call *c) {
+        struct Awaited *w = c->state;
+
+        execution_client_gone(w->execution);
+        cursor_free(w->cursor);
+        for (size_t i = 0; i < STREAM_MAX_; i++)
+                free(w->streams[i].data);
+        free(w);
+}

@@ -1,0 +1,8 @@
+/* The listening sockets, all accepted by ourselves. */
+#pragma once
+
+#include "server/accept/room.h"
+
+/* On an error ret_error may hold one line for the operator. */
+int listeners_new(struct Accept *a, struct Listeners **ret, char **ret_error);
+struct Listeners *listeners_free(struct Listeners *ls);
