@@ -196,8 +196,8 @@ static int assign_limit(struct Place *place, const struct LimitInfo *info, struc
                                                               : "a whole number",
                                   place->value);
         if (r < 0 || value < info->minimum)
-                return place_fail(place, "'%s' must be at least %s, not '%s'", place->key, limit_format(info, info->minimum, low, sizeof(low)),
-                                  place->value);
+                return place_fail(place, "'%s' must be at least %s, not '%s'", place->key,
+                                  limit_format(info, info->minimum, low, sizeof(low)), place->value);
         limit_set(limits, info, value);
         return 0;
 }
