@@ -3,7 +3,7 @@
 
 #include "common/pipe-writer.h"
 #include "server/admit/plan.h"
-#include "server/admit/queue.h"
+#include "server/admit/gate.h"
 #include "server/execution.h"
 #include "server/lease/job.h"
 #include "server/lease/lease.h"
@@ -95,7 +95,7 @@ struct Executions {
         sd_event *event;
         const struct Config *config;
         struct Link link;
-        struct Queue queue;
+        struct Gate gate;
         struct Audit audit;
         char node[33];
         uint64_t last_number, n_active, n_finished;

@@ -1,7 +1,7 @@
 /* The spine: the life of one execution. Read this first.
  *
  *   NEW ── execution_new: validate, charge the caller
- *    ├─▶ QUEUED      no room yet (admit/queue.c)
+ *    ├─▶ QUEUED      no room yet (admit/gate.c)
  *    └─▶ LEASING     the spawner makes a cell and starts glovebox-start in it; the job goes down the job pipe. The report pipe closing
  *    │               without a word means that the program runs now
  *    └─▶ RUNNING     the clock runs; pipes are read into the log (stream/output.c); every reader is a cursor on the log
@@ -153,7 +153,7 @@ static void fill_case(const struct Execution *e, struct Case *c) {
 static void release_place(struct Execution *e) {
         if (e->lease)
                 return;
-        queue_leave(&e->owner->queue, &e->ticket);
+        gate_leave(&e->owner->gate, &e->ticket);
         executions_check_drained(e->owner);
 }
 
@@ -268,7 +268,7 @@ static void execution_refuse(struct Execution *e, const struct Refusal *refusal)
         free_request(e);
         table_remove(e);
         e->owner->n_active--;
-        queue_leave(&e->owner->queue, &e->ticket);
+        gate_leave(&e->owner->gate, &e->ticket);
         eventlog_wake(&e->log);
         executions_check_drained(e->owner);
         execution_unref(e);
@@ -732,7 +732,7 @@ static int check_request_id(struct Executions *x, const struct Caller *caller, c
 /* In the table, with a place or in the list; `accepted` is its first event. */
 static int enter(struct Executions *x, struct Execution *e, struct Refusal *refusal) {
         struct Event event = { .kind = EVENT_ACCEPTED };
-        int place = queue_enter(&x->queue, e->caller, &e->ticket, refusal);
+        int place = gate_enter(&x->gate, e->caller, &e->ticket, refusal);
 
         if (place < 0 || place == REFUSE_RESOURCE_EXHAUSTED)
                 return place;
@@ -741,7 +741,7 @@ static int enter(struct Executions *x, struct Execution *e, struct Refusal *refu
         if (r >= 0)
                 r = table_add(x, e);
         if (r < 0) {
-                queue_leave(&x->queue, &e->ticket);
+                gate_leave(&x->gate, &e->ticket);
                 return r;
         }
         x->n_active++;

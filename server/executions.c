@@ -25,7 +25,7 @@ static uint64_t max_executions(const struct Executions *x) {
 
 static void set_bounds(struct Executions *x) {
         const struct Config *c = x->config;
-        queue_set_bounds(&x->queue, max_executions(x), c->max_executions_per_caller, c->max_waiting, c->wait_deadline);
+        gate_set_bounds(&x->gate, max_executions(x), c->max_executions_per_caller, c->max_waiting, c->wait_deadline);
 }
 
 /* ---- runtimes ---- */
@@ -171,7 +171,7 @@ int executions_new(sd_event *event, const struct Config *config, const char *spa
         set_node(x);
         int r = add_sources(x);
         if (r >= 0)
-                r = queue_init(&x->queue, event);
+                r = gate_init(&x->gate, event);
         if (r >= 0)
                 r = runtimes_init(x);
         if (r >= 0)
@@ -196,7 +196,7 @@ struct Executions *executions_free(struct Executions *x) {
                 table_remove(e);
                 execution_free(e);
         }
-        queue_done(&x->queue);
+        gate_done(&x->gate);
         audit_close(&x->audit);
         runtimes_done(x);
         sd_event_source_disable_unref(x->expiry);
@@ -251,7 +251,7 @@ static int executions_on_drain_deadline(sd_event_source *source, uint64_t usec, 
 }
 
 void executions_check_drained(struct Executions *x) {
-        if (x->draining && !x->drained && x->n_active == 0 && x->queue.running == 0)
+        if (x->draining && !x->drained && x->n_active == 0 && x->gate.running == 0)
                 (void) sd_event_source_set_enabled(x->drain_check, SD_EVENT_ONESHOT);
 }
 
@@ -400,9 +400,9 @@ void executions_info(struct Executions *x, struct ServerInfo *ret) {
                 .node = x->node,
                 .cgroup_driver = strempty(x->link.info.driver),
                 .config = x->config,
-                .max_executions = x->queue.max_running,
-                .running = x->queue.running,
-                .waiting = x->queue.waiting,
+                .max_executions = x->gate.max_running,
+                .running = x->gate.running,
+                .waiting = x->gate.waiting,
                 .spawner_connected = x->link.ready,
         };
         fill_runtimes(x, ret);

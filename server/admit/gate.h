@@ -27,7 +27,7 @@ struct Ticket {
         void *userdata;
 };
 
-struct Queue {
+struct Gate {
         uint64_t max_running, max_running_per_caller, max_waiting;
         usec_t wait_deadline;
         uint64_t running, waiting;
@@ -35,11 +35,11 @@ struct Queue {
         sd_event_source *timer, *turn;
 };
 
-int queue_init(struct Queue *q, sd_event *event);
-void queue_done(struct Queue *q);
+int gate_init(struct Gate *g, sd_event *event);
+void gate_done(struct Gate *g);
 /* New bounds hold from now on; more room lets waiting ones in. */
-void queue_set_bounds(struct Queue *q, uint64_t max_running, uint64_t per_caller, uint64_t max_waiting, usec_t wait_deadline);
+void gate_set_bounds(struct Gate *g, uint64_t max_running, uint64_t per_caller, uint64_t max_waiting, usec_t wait_deadline);
 /* 0 = runs now; TICKET_WAITING (1) = waits; REFUSE_RESOURCE_EXHAUSTED; -ENOMEM. */
-int queue_enter(struct Queue *q, const char *caller, struct Ticket *t, struct Refusal *refusal);
+int gate_enter(struct Gate *g, const char *caller, struct Ticket *t, struct Refusal *refusal);
 /* Leaves the list, or gives the place back. Any state. */
-void queue_leave(struct Queue *q, struct Ticket *t);
+void gate_leave(struct Gate *g, struct Ticket *t);

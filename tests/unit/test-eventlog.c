@@ -1,0 +1,180 @@
+/* server/stream/eventlog.c */
+#include "tests/unit/unit.h"
+
+#include "server/stream/eventlog.h"
+
+struct Fixture {
+        sd_event *event;
+        struct EventLog log;
+        struct LogCursor cursor;
+        unsigned wakes, rooms;
+};
+
+static void on_wake(void *userdata) {
+        ((struct Fixture *) userdata)->wakes++;
+}
+
+static void on_room(void *userdata) {
+        ((struct Fixture *) userdata)->rooms++;
+}
+
+static void start(struct Fixture *f) {
+        *f = (struct Fixture) {};
+        assert_true(sd_event_new(&f->event) >= 0);
+        assert_true(eventlog_init(&f->log, f->event, now_monotonic()) >= 0);
+        f->log.on_room = on_room;
+        f->log.userdata = f;
+}
+
+static void stop(struct Fixture *f) {
+        log_cursor_stop(&f->cursor);
+        eventlog_done(&f->log);
+        sd_event_unref(f->event);
+}
+
+static void add(struct Fixture *f, enum Stream s, const char *text) {
+        assert_int_equal(eventlog_add_output(&f->log, s, (const uint8_t *) text, strlen(text)), 0);
+}
+
+static void add_plain(struct Fixture *f, enum EventKind kind, bool complete) {
+        struct Event e = { .kind = kind };
+        assert_int_equal(eventlog_add(&f->log, &e, complete), 0);
+}
+
+static void expect_output(struct Fixture *f, enum Stream s, uint64_t offset, const char *text) {
+        struct Event e;
+        assert_int_equal(log_cursor_next(&f->cursor, &e), 1);
+        assert_int_equal(e.kind, EVENT_OUTPUT);
+        assert_int_equal(e.output.stream, s);
+        assert_int_equal(e.output.offset, offset);
+        assert_int_equal(e.output.size, strlen(text));
+        assert_memory_equal(e.output.data, text, strlen(text));
+}
+
+/* The first write is delivered at once; what follows within 10 ms is gathered into one. */
+static void small_writes_are_gathered(void **state) {
+        struct Fixture f;
+        struct Event e;
+
+        start(&f);
+        log_cursor_start(&f.cursor, &f.log, true, on_wake, &f);
+        add(&f, STREAM_STDOUT, "a");
+        expect_output(&f, STREAM_STDOUT, 0, "a");
+        add(&f, STREAM_STDOUT, "b");
+        add(&f, STREAM_STDOUT, "c");
+        assert_int_equal(log_cursor_next(&f.cursor, &e), 0);
+        assert_true(sd_event_run(f.event, USEC_PER_SEC) >= 0); /* the timer */
+        assert_true(sd_event_run(f.event, 0) >= 0);            /* the wake */
+        assert_int_equal(f.wakes, 1);
+        expect_output(&f, STREAM_STDOUT, 1, "bc");
+        stop(&f);
+}
+
+static void streams_keep_their_order(void **state) {
+        struct Fixture f;
+
+        start(&f);
+        log_cursor_start(&f.cursor, &f.log, true, on_wake, &f);
+        add(&f, STREAM_STDOUT, "1");
+        add(&f, STREAM_STDERR, "2");
+        add(&f, STREAM_STDOUT, "3");
+        eventlog_seal(&f.log);
+        expect_output(&f, STREAM_STDOUT, 0, "1");
+        expect_output(&f, STREAM_STDERR, 0, "2");
+        expect_output(&f, STREAM_STDOUT, 1, "3");
+        stop(&f);
+}
+
+static void the_lead_holds_the_log_back(void **state) {
+        static uint8_t block[OUTPUT_RECORD_MAX];
+        struct Fixture f;
+        struct Event e;
+
+        start(&f);
+        log_cursor_start(&f.cursor, &f.log, true, on_wake, &f);
+        size_t added = 0;
+        for (size_t room; (room = eventlog_room(&f.log)) > 0; added += MIN(room, sizeof block))
+                assert_int_equal(eventlog_add_output(&f.log, STREAM_STDOUT, block, MIN(room, sizeof block)), 0);
+        assert_in_range(added, OUTPUT_HELD / 2, OUTPUT_HELD);
+        eventlog_seal(&f.log);
+        assert_int_equal(log_cursor_next(&f.cursor, &e), 1);
+        assert_int_equal(f.rooms, 0); /* it may still be looking at it */
+        assert_int_equal(log_cursor_next(&f.cursor, &e), 1);
+        assert_int_equal(f.rooms, 1);
+        assert_true(eventlog_room(&f.log) > 0);
+        uint64_t got = 2 * OUTPUT_RECORD_MAX;
+        while (log_cursor_next(&f.cursor, &e) > 0)
+                got += e.output.size;
+        assert_int_equal(got, added);
+        stop(&f);
+}
+
+/* Nobody holds it: the oldest goes, and the late reader is told what it missed. */
+static void a_ring_leaves_a_gap(void **state) {
+        static uint8_t block[OUTPUT_RECORD_MAX];
+        struct Fixture f;
+        struct Event e;
+
+        start(&f);
+        add_plain(&f, EVENT_ACCEPTED, false);
+        log_cursor_start(&f.cursor, &f.log, false, on_wake, &f);
+        assert_int_equal(log_cursor_next(&f.cursor, &e), 1);
+        for (int i = 0; i < 20; i++)
+                assert_int_equal(eventlog_add_output(&f.log, STREAM_STDOUT, block, sizeof block), 0);
+        assert_true(f.log.charged <= OUTPUT_HELD + sizeof block + KIB);
+        assert_int_equal(log_cursor_next(&f.cursor, &e), 1);
+        assert_int_equal(e.kind, EVENT_GAP);
+        assert_int_equal(e.gap.from, 0);
+        uint64_t to = e.gap.to, seq = e.seq;
+        assert_int_equal(log_cursor_next(&f.cursor, &e), 1);
+        assert_int_equal(e.kind, EVENT_OUTPUT);
+        assert_int_equal(e.output.offset, to);
+        assert_int_equal(e.seq, seq + 1);
+        add_plain(&f, EVENT_RESULT, true);
+        uint64_t end = 0;
+        while (log_cursor_next(&f.cursor, &e) > 0)
+                end = e.kind == EVENT_OUTPUT ? e.output.offset + e.output.size : end;
+        assert_int_equal(end, 20 * sizeof block);
+        assert_int_equal(e.kind, EVENT_RESULT);
+        assert_int_equal(log_cursor_next(&f.cursor, &e), -ENODATA);
+        stop(&f);
+}
+
+static void heartbeats_do_not_pile_up(void **state) {
+        struct Fixture f;
+        struct Event e;
+
+        start(&f);
+        log_cursor_start(&f.cursor, &f.log, true, on_wake, &f);
+        assert_true(eventlog_wants_heartbeat(&f.log));
+        add_plain(&f, EVENT_HEARTBEAT, false);
+        assert_false(eventlog_wants_heartbeat(&f.log));
+        assert_int_equal(log_cursor_next(&f.cursor, &e), 1);
+        assert_true(eventlog_wants_heartbeat(&f.log));
+        stop(&f);
+}
+
+static void seq_counts_from_one(void **state) {
+        struct Fixture f;
+        struct Event e;
+
+        start(&f);
+        log_cursor_start(&f.cursor, &f.log, true, on_wake, &f);
+        add_plain(&f, EVENT_ACCEPTED, false);
+        add(&f, STREAM_STDOUT, "x");
+        add_plain(&f, EVENT_RESULT, true);
+        for (uint64_t i = 1; i <= 3; i++) {
+                assert_int_equal(log_cursor_next(&f.cursor, &e), 1);
+                assert_int_equal(e.seq, i);
+        }
+        assert_int_equal(log_cursor_next(&f.cursor, &e), -ENODATA);
+        stop(&f);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(small_writes_are_gathered), cmocka_unit_test(streams_keep_their_order), cmocka_unit_test(the_lead_holds_the_log_back),
+                cmocka_unit_test(a_ring_leaves_a_gap),       cmocka_unit_test(heartbeats_do_not_pile_up), cmocka_unit_test(seq_counts_from_one),
+        };
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,97 @@
+/* server/verdict/verdict.c and evidence.c: the contract's table of outcomes. */
+#include "tests/unit/unit.h"
+
+#include <signal.h>
+
+#include "server/verdict/evidence.h"
+#include "server/verdict/verdict.h"
+
+static struct Result judge(struct Case c) {
+        struct Result r = {};
+        verdict(&c, &r);
+        assert_true(strlen(r.message) > 10 && r.message[strlen(r.message) - 1] == '.');
+        return r;
+}
+
+#define JUDGE(...) judge((struct Case) { .since_output = USEC_INFINITY, .timeout = 2 * USEC_PER_SEC, .output_bytes = 1000, __VA_ARGS__ })
+
+static void the_wait_status(void **state) {
+        struct Result r = JUDGE(.trigger = TRIGGER_EXIT);
+        assert_int_equal(r.outcome, OUTCOME_COMPLETED);
+        assert_int_equal(r.exit, EXIT_CODE);
+        r = JUDGE(.trigger = TRIGGER_EXIT, .main_status = 137);
+        assert_int_equal(r.outcome, OUTCOME_FAILED);
+        assert_int_equal(r.status, 137);
+        assert_int_equal(r.limits_hit, 0);
+        r = JUDGE(.trigger = TRIGGER_EXIT, .main_signaled = true, .main_status = SIGKILL);
+        assert_int_equal(r.outcome, OUTCOME_SIGNALED);
+        assert_int_equal(r.exit, EXIT_SIGNAL);
+        assert_int_equal(r.status, SIGKILL);
+        assert_non_null(strstr(r.message, "SIGKILL"));
+}
+
+/* init killed, then memory, then output, then the wait status. */
+static void what_overrides_the_wait_status(void **state) {
+        uint32_t memory = 1u << LIMIT_HIT_MEMORY;
+
+        struct Result r = JUDGE(.trigger = TRIGGER_EXIT, .init_killed = true, .limits_hit = memory, .out_over = true);
+        assert_int_equal(r.outcome, OUTCOME_SANDBOX_FAILED);
+        r = JUDGE(.trigger = TRIGGER_EXIT, .limits_hit = memory, .out_over = true);
+        assert_int_equal(r.outcome, OUTCOME_OUT_OF_MEMORY);
+        assert_int_equal(r.exit, EXIT_UNSET);
+        assert_true(r.stdout_truncated);
+        r = JUDGE(.trigger = TRIGGER_EXIT, .err_over = true);
+        assert_int_equal(r.outcome, OUTCOME_OUTPUT_LIMIT_EXCEEDED);
+        assert_true(r.stderr_truncated && !r.stdout_truncated);
+        assert_int_equal(r.limits_hit, 1u << LIMIT_HIT_OUTPUT);
+        assert_non_null(strstr(r.message, "standard error"));
+}
+
+static void the_trigger_wins(void **state) {
+        struct Result r = JUDGE(.trigger = TRIGGER_TIMEOUT, .main_exited = true, .limits_hit = 1u << LIMIT_HIT_MEMORY, .out_over = true);
+        assert_int_equal(r.outcome, OUTCOME_TIMED_OUT);
+        assert_int_equal(r.exit, EXIT_UNSET);
+        assert_non_null(strstr(r.message, "printed nothing"));
+        r = JUDGE(.trigger = TRIGGER_TIMEOUT, .since_output = 1300 * USEC_PER_MSEC);
+        assert_non_null(strstr(r.message, "last printed 1.3 s before the end"));
+        r = JUDGE(.trigger = TRIGGER_IDLE, .idle_timeout = 3 * USEC_PER_SEC, .waiting_for = "sleeping");
+        assert_int_equal(r.outcome, OUTCOME_IDLE_TIMED_OUT);
+        assert_non_null(strstr(r.message, "nothing for 3 s: it was sleeping;"));
+        r = JUDGE(.trigger = TRIGGER_CPU_TIME, .cpu_time = USEC_PER_SEC);
+        assert_int_equal(r.outcome, OUTCOME_CPU_TIME_EXCEEDED);
+        assert_int_equal(r.limits_hit, 1u << LIMIT_HIT_CPU_TIME);
+        r = JUDGE(.trigger = TRIGGER_CANCEL, .cancel_reason = CANCEL_CLIENT_GONE);
+        assert_int_equal(r.outcome, OUTCOME_CANCELLED);
+        assert_int_equal(r.cancel_reason, CANCEL_CLIENT_GONE);
+}
+
+static void a_failure_names_its_step(void **state) {
+        struct Result r = JUDGE(.trigger = TRIGGER_SANDBOX, .failed_step = "exec", .failed_error = ENOENT);
+        assert_int_equal(r.outcome, OUTCOME_SANDBOX_FAILED);
+        assert_non_null(strstr(r.message, "'exec': No such file or directory"));
+}
+
+static void io_of_all_devices(void **state) {
+        uint64_t r, w;
+        evidence_parse_io("8:0 rbytes=10 wbytes=20 rios=1 wios=1 dbytes=0 dios=0\n254:1 rbytes=5 wbytes=7 rios=0 wios=0 dbytes=9 dios=0\n", &r, &w);
+        assert_int_equal(r, 15);
+        assert_int_equal(w, 27);
+        evidence_parse_io("", &r, &w);
+        assert_int_equal(r, 0);
+}
+
+static void times_for_sentences(void **state) {
+        char b[32];
+        assert_string_equal(format_time(150 * USEC_PER_MSEC, b, sizeof b), "150 ms");
+        assert_string_equal(format_time(2 * USEC_PER_SEC, b, sizeof b), "2 s");
+        assert_string_equal(format_time(2 * USEC_PER_SEC + 40 * USEC_PER_MSEC, b, sizeof b), "2 s");
+        assert_string_equal(format_time(125 * USEC_PER_SEC, b, sizeof b), "2 min 5 s");
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(the_wait_status),          cmocka_unit_test(what_overrides_the_wait_status), cmocka_unit_test(the_trigger_wins),
+                cmocka_unit_test(a_failure_names_its_step), cmocka_unit_test(io_of_all_devices),              cmocka_unit_test(times_for_sentences),
+        };
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
