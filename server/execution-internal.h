@@ -134,10 +134,38 @@ void table_on_finished(struct Execution *e);
 void table_expire(struct Executions *x);
 
 /* execution.c */
-void execution_unref(struct Execution *e); /* frees it when nothing needs it any more */
+void execution_set_state(struct Execution *e, enum ExecutionState state);
+/* What ends it; the first cause counts. */
+void execution_trigger(struct Execution *e, enum Trigger trigger);
+/* Our fault, at this step. */
+void execution_fail(struct Execution *e, const char *step, int error, const char *format, ...) PRINTF_LIKE(4, 5);
+/* Ends it on request, or refuses it while it waits. */
 void execution_end(struct Execution *e, enum CancelReason reason);
+void execution_refuse(struct Execution *e, const struct Refusal *refusal);
+/* The program has been started: its clock runs. */
+void execution_run(struct Execution *e);
+int execution_timer(struct Execution *e, sd_event_source **s, usec_t at, sd_event_time_handler_t handler);
+void execution_unref(struct Execution *e); /* frees it when nothing needs it any more */
 struct Execution *execution_free(struct Execution *e);
 DEFINE_CLEANUP(struct Execution *, execution_free)
+/* callbacks of its parts */
+int execution_get_cpu(void *userdata, usec_t *ret);
+usec_t execution_get_output(void *userdata, bool *ret_held);
+void execution_on_idle(void *userdata);
+void execution_on_output_over(void *userdata);
+void execution_on_log_room(void *userdata);
+
+/* execution-start.c */
+void execution_lease(struct Execution *e);
+
+/* execution-end.c */
+void execution_stop(struct Execution *e);
+void execution_collect(struct Execution *e);
+void execution_stop_timers(struct Execution *e);
+void execution_free_request(struct Execution *e);
+void execution_release_place(struct Execution *e);
+void execution_audit(struct Execution *e, bool end);
+void execution_on_drained(void *userdata);
 
 /* executions.c */
 void executions_tell_ready(struct Executions *x);

@@ -8,12 +8,16 @@
 
 static struct Result judge(struct Case c) {
         struct Result r = {};
+        c.timeout = 2 * USEC_PER_SEC;
+        c.output_bytes = 1000;
+        if (c.since_output == 0)
+                c.since_output = USEC_INFINITY;
         verdict(&c, &r);
         assert_true(strlen(r.message) > 10 && r.message[strlen(r.message) - 1] == '.');
         return r;
 }
 
-#define JUDGE(...) judge((struct Case) { .since_output = USEC_INFINITY, .timeout = 2 * USEC_PER_SEC, .output_bytes = 1000, __VA_ARGS__ })
+#define JUDGE(...) judge((struct Case) { __VA_ARGS__ })
 
 static void the_wait_status(void **state) {
         struct Result r = JUDGE(.trigger = TRIGGER_EXIT);

@@ -1,0 +1,171 @@
+/* The end of an execution: freeze, evidence, the rest of the output, verdict, audit. */
+#include "server/execution-internal.h"
+
+#include <openssl/evp.h>
+
+#include "common/log.h"
+
+#define STOP_DEADLINE (10 * USEC_PER_SEC)
+
+static void fill_outputs(struct Execution *e, struct AuditOutput outputs[2]) {
+        for (enum Stream s = STREAM_STDOUT; s < STREAM_MAX_; s++) {
+                struct OutputSummary *summary = &e->output.pipes[s].summary;
+                struct AuditOutput *o = &outputs[s - STREAM_STDOUT];
+                uint8_t digest[EVP_MAX_MD_SIZE], tail[OUTPUT_EDGE];
+                unsigned n = 0;
+                size_t edge = (size_t) MIN(summary->size, (uint64_t) OUTPUT_EDGE);
+
+                *o = (struct AuditOutput) { .name = s == STREAM_STDOUT ? "stdout" : "stderr", .size = summary->size };
+                if (!summary->hash || EVP_DigestFinal_ex(summary->hash, digest, &n) != 1)
+                        continue;
+                hex_encode(digest, n, o->sha256);
+                for (size_t i = 0; i < edge; i++)
+                        tail[i] = summary->tail[(summary->size - edge + i) % OUTPUT_EDGE];
+                (void) audit_escape(summary->head, edge, o->head, sizeof o->head);
+                (void) audit_escape(tail, edge, o->tail, sizeof o->tail);
+        }
+}
+
+void execution_audit(struct Execution *e, bool end) {
+        struct AuditOutput outputs[2];
+        const char *keys[64], *values[64];
+        struct AuditRecord r = {
+                .id = e->id, .request_id = e->request_id, .caller = e->caller, .caller_pid = e->caller_pid, .runtime = e->runtime,
+                .profile = e->profile, .code_sha256 = e->result.code_sha256, .limits = &e->limits, .idle = &e->idle_policy,
+                .label_keys = keys, .label_values = values,
+        };
+
+        for (; r.n_labels < MIN(e->n_labels, ELEMENTSOF(keys)); r.n_labels++) {
+                keys[r.n_labels] = e->labels[r.n_labels].key;
+                values[r.n_labels] = e->labels[r.n_labels].value;
+        }
+        if (!end) {
+                r.request = &e->request;
+                audit_start(&e->owner->audit, &r);
+                return;
+        }
+        if (e->refused)
+                r.refused = e->refusal.message;
+        else {
+                fill_outputs(e, outputs);
+                r.result = &e->result;
+                r.outputs = outputs;
+                r.n_outputs = ELEMENTSOF(outputs);
+        }
+        audit_end(&e->owner->audit, &r);
+}
+
+static void fill_case(const struct Execution *e, struct Case *c) {
+        *c = (struct Case) {
+                .trigger = e->trigger,
+                .cancel_reason = e->cancel_reason,
+                .main_exited = e->main_exited,
+                .main_signaled = e->main_signaled,
+                .main_status = e->main_status,
+                .ran = e->started > 0,
+                .init_killed = e->init_killed,
+                .out_over = output_is_over(&e->output, STREAM_STDOUT),
+                .err_over = output_is_over(&e->output, STREAM_STDERR),
+                .limits_hit = e->result.limits_hit,
+                .timeout = e->limits.timeout,
+                .idle_timeout = e->idle_policy.timeout,
+                .cpu_time = e->limits.cpu_time,
+                .output_bytes = e->limits.output_bytes,
+                .since_output = e->output.last_at ? e->ended - MIN(e->ended, e->output.last_at) : USEC_INFINITY,
+                .waiting_for = e->waiting_for,
+                .failed_step = e->failure.step,
+                .failed_detail = e->failure.detail,
+                .failed_error = e->failure.error,
+        };
+}
+
+void execution_release_place(struct Execution *e) {
+        if (e->lease)
+                return;
+        gate_leave(&e->owner->gate, &e->ticket);
+        executions_check_drained(e->owner);
+}
+
+void execution_free_request(struct Execution *e) {
+        job_done(&e->job);
+        pipe_writer_done(&e->stdin_writer);
+        request_done(&e->request);
+}
+
+static void execution_finish(struct Execution *e) {
+        struct Case c;
+        struct Event event = { .kind = EVENT_RESULT, .result = &e->result };
+
+        fill_case(e, &c);
+        e->result.usage.stdout_bytes = output_size(&e->output, STREAM_STDOUT);
+        e->result.usage.stderr_bytes = output_size(&e->output, STREAM_STDERR);
+        e->result.finished_at = now_realtime();
+        verdict(&c, &e->result);
+        execution_set_state(e, EXECUTION_FINISHED);
+        int r = eventlog_add(&e->log, &event, true);
+        if (r < 0)
+                log_full(LOG_ERR, r, e->id, "Failed to add the result: %m");
+        if (e->result.outcome == OUTCOME_SANDBOX_FAILED)
+                log_full(LOG_ERR, 0, e->id, "%s", e->result.message);
+        execution_audit(e, true);
+        output_done(&e->output);
+        execution_free_request(e);
+        if (e->n_cursors == 0)
+                eventlog_shrink(&e->log);
+        table_on_finished(e);
+        execution_release_place(e);
+        execution_unref(e);
+}
+
+void execution_on_drained(void *userdata) {
+        struct Execution *e = userdata;
+        if (e->state == EXECUTION_DRAINING)
+                execution_finish(e);
+}
+
+/* Nothing of the run can act any more. */
+void execution_collect(struct Execution *e) {
+        if (e->collected)
+                return;
+        e->collected = true;
+        e->deadline = sd_event_source_disable_unref(e->deadline);
+        if (e->started)
+                e->result.usage.wall = e->ended - e->started;
+        evidence_final(&e->evidence, &e->result.usage, &e->result.limits_hit);
+        evidence_done(&e->evidence);
+        if (e->lease)
+                lease_close(e->lease);
+        output_drain(&e->output);
+}
+
+static int execution_on_stop_deadline(sd_event_source *source, uint64_t usec, void *userdata) {
+        struct Execution *e = userdata;
+
+        log_full(LOG_ERR, 0, e->id, "The spawner did not end the run in time; giving the cell back");
+        execution_collect(e);
+        return 0;
+}
+
+void execution_stop_timers(struct Execution *e) {
+        e->deadline = sd_event_source_disable_unref(e->deadline);
+        e->timeout = sd_event_source_disable_unref(e->timeout);
+        e->cpu_timer = sd_event_source_disable_unref(e->cpu_timer);
+        e->heartbeat = sd_event_source_disable_unref(e->heartbeat);
+        e->report_source = sd_event_source_disable_unref(e->report_source);
+        e->report = close_fd(e->report);
+        idle_stop(&e->idle);
+}
+
+/* Freeze, or, when that does not come at once, kill: in both cases nothing writes any more. */
+void execution_stop(struct Execution *e) {
+        bool has_cgroup = e->evidence.fds[EVIDENCE_EVENTS] >= 0;
+
+        if (!e->lease || !has_cgroup || evidence_freeze(&e->evidence) > 0 || lease_end(e->lease) < 0) {
+                execution_collect(e);
+                return;
+        }
+        /* The files vanish with the leaf: take what they say now; what is used until the kill is not worth a wait. */
+        evidence_final(&e->evidence, &e->result.usage, &e->result.limits_hit);
+        if (execution_timer(e, &e->deadline, now_monotonic() + STOP_DEADLINE, execution_on_stop_deadline) < 0)
+                execution_collect(e);
+}

@@ -1,0 +1,205 @@
+/* The start of an execution: a cell from the spawner, the job into it, and what glovebox-start and the spawner report back. */
+#include "server/execution-internal.h"
+
+#include <stdio.h>
+#include <sys/epoll.h>
+
+#include "common/job.h"
+#include "common/log.h"
+
+#define START_DEADLINE (20 * USEC_PER_SEC)
+
+/* What glovebox-start reports: a record REPORT_FAILED, or nothing. The bytes come from a cell. */
+static void report_failure(struct Execution *e) {
+        char step[64] = "";
+        uint32_t length = job_get_u32(e->report_bytes + 4);
+
+        if (job_get_u32(e->report_bytes) != REPORT_FAILED || length < 4 || length > REPORT_RECORD_MAX) {
+                execution_fail(e, "report", EBADMSG, "%s", "");
+                return;
+        }
+        size_t n = MIN(MIN((size_t) length, e->report_size - JOB_HEADER_SIZE) - 4, sizeof step - 1);
+        for (size_t i = 0; i < n; i++) {
+                char c = (char) e->report_bytes[JOB_HEADER_SIZE + 4 + i];
+                step[i] = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ? c : '?';
+        }
+        execution_fail(e, step, (int) (job_get_u32(e->report_bytes + JOB_HEADER_SIZE) & 0xfff), "%s", "");
+}
+
+/* Reads what is there. At its end: without a word the program runs, else it could not be started. */
+static void report_read(struct Execution *e) {
+        for (;;) {
+                ssize_t n = read(e->report, e->report_bytes + e->report_size, sizeof e->report_bytes - e->report_size);
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0 && errno == EAGAIN)
+                        return;
+                if (n > 0 && (e->report_size += (size_t) n) < sizeof e->report_bytes)
+                        continue;
+                break;
+        }
+        if (e->report_size >= JOB_HEADER_SIZE + 4)
+                report_failure(e);
+        else if (e->report_size > 0)
+                execution_fail(e, "report", EBADMSG, "%s", "");
+        else
+                execution_run(e);
+}
+
+static int report_on_readable(sd_event_source *source, int fd, uint32_t events, void *userdata) {
+        report_read(userdata);
+        return 0;
+}
+
+static void request_on_sent(struct Execution *e) {
+        if (e->job_sent && e->stdin_sent)
+                request_done(&e->request);
+}
+
+static void job_on_sent(struct PipeWriter *w, int error, void *userdata) {
+        struct Execution *e = userdata;
+
+        /* A reader that went away has said why on the report pipe, or has ended. */
+        if (error < 0 && error != -EPIPE)
+                execution_fail(e, "job", error, "%s", "");
+        job_done(&e->job);
+        e->job_sent = true;
+        request_on_sent(e);
+}
+
+static void stdin_on_sent(struct PipeWriter *w, int error, void *userdata) {
+        struct Execution *e = userdata;
+        e->stdin_sent = true;
+        request_on_sent(e);
+}
+
+static const struct {
+        enum EvidenceFile file;
+        Glovebox__Internal__Role role;
+} evidence_roles[] = {
+        { EVIDENCE_FREEZE, GLOVEBOX__INTERNAL__ROLE__ROLE_CGROUP_FREEZE },
+        { EVIDENCE_EVENTS, GLOVEBOX__INTERNAL__ROLE__ROLE_CGROUP_EVENTS },
+        { EVIDENCE_PROCS, GLOVEBOX__INTERNAL__ROLE__ROLE_CGROUP_PROCS },
+        { EVIDENCE_CPU_STAT, GLOVEBOX__INTERNAL__ROLE__ROLE_CPU_STAT },
+        { EVIDENCE_MEMORY_CURRENT, GLOVEBOX__INTERNAL__ROLE__ROLE_MEMORY_CURRENT },
+        { EVIDENCE_MEMORY_PEAK, GLOVEBOX__INTERNAL__ROLE__ROLE_MEMORY_PEAK },
+        { EVIDENCE_MEMORY_EVENTS, GLOVEBOX__INTERNAL__ROLE__ROLE_MEMORY_EVENTS },
+        { EVIDENCE_PIDS_CURRENT, GLOVEBOX__INTERNAL__ROLE__ROLE_PIDS_CURRENT },
+        { EVIDENCE_PIDS_PEAK, GLOVEBOX__INTERNAL__ROLE__ROLE_PIDS_PEAK },
+        { EVIDENCE_PIDS_EVENTS, GLOVEBOX__INTERNAL__ROLE__ROLE_PIDS_EVENTS },
+        { EVIDENCE_IO_STAT, GLOVEBOX__INTERNAL__ROLE__ROLE_IO_STAT },
+};
+
+static int start_pipes(struct Execution *e) {
+        sd_event *event = e->owner->event;
+
+        int r = output_start(&e->output, event, lease_take_fd(e->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_STDOUT),
+                             lease_take_fd(e->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_STDERR));
+        if (r < 0)
+                return r;
+        e->report = lease_take_fd(e->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_REPORT);
+        r = set_nonblock(e->report, true);
+        if (r < 0)
+                return r;
+        r = sd_event_add_io(event, &e->report_source, e->report, EPOLLIN, report_on_readable, e);
+        if (r < 0)
+                return r;
+        r = pipe_writer_add(&e->stdin_writer, e->request.stdin_bytes.data, e->request.stdin_bytes.size);
+        if (r < 0)
+                return r;
+        r = pipe_writer_start(&e->stdin_writer, event, lease_take_fd(e->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_STDIN), stdin_on_sent, e);
+        if (r < 0)
+                return r;
+        return job_start(&e->job, event, lease_take_fd(e->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_JOB), &e->request, e->working_dir, job_on_sent, e);
+}
+
+static void lease_on_started(unsigned start, void *userdata) {
+        struct Execution *e = userdata;
+
+        if (e->state != EXECUTION_LEASING)
+                return;
+        e->start_kind = start;
+        for (size_t i = 0; i < ELEMENTSOF(evidence_roles); i++)
+                e->evidence.fds[evidence_roles[i].file] = lease_take_fd(e->lease, evidence_roles[i].role);
+        int r = start_pipes(e);
+        if (r < 0)
+                execution_fail(e, "pipes", r, "%s", "");
+}
+
+static void lease_on_failed(const struct LeaseFailure *failure, void *userdata) {
+        struct Execution *e = userdata;
+
+        /* While draining after an unprompted end this is the better explanation of it. */
+        if (e->trigger == TRIGGER_EXIT && !e->collected)
+                e->init_killed = true;
+        if (e->trigger == TRIGGER_NONE || e->init_killed)
+                e->failure = *failure;
+        execution_trigger(e, TRIGGER_SANDBOX);
+}
+
+static void lease_on_exited(bool signaled, int status, uint64_t max_rss, void *userdata) {
+        struct Execution *e = userdata;
+
+        /* It may have ended before its report was looked at. */
+        if (e->state == EXECUTION_LEASING && e->report >= 0)
+                report_read(e);
+        e->main_exited = true;
+        e->main_signaled = signaled;
+        e->main_status = status;
+        e->result.usage.memory_peak = max_rss;
+        if (e->state == EXECUTION_LEASING)
+                execution_fail(e, "start", 0, "glovebox-start ended with %s %d before the program ran", signaled ? "signal" : "status", status);
+        execution_trigger(e, TRIGGER_EXIT);
+}
+
+static void lease_on_waiting_for(const char *what, void *userdata) {
+        struct Execution *e = userdata;
+
+        if (e->trigger != TRIGGER_IDLE || e->collected || !e->deadline)
+                return;
+        (void) snprintf(e->waiting_for, sizeof e->waiting_for, "%s", what);
+        e->deadline = sd_event_source_disable_unref(e->deadline);
+        execution_stop(e);
+}
+
+static void lease_on_ended(void *userdata) {
+        struct Execution *e = userdata;
+        if (e->state == EXECUTION_DRAINING)
+                execution_collect(e);
+}
+
+static void lease_on_closed(const char *left, void *userdata) {
+        struct Execution *e = userdata;
+
+        e->lease = NULL;
+        if (!isempty(left))
+                log_full(LOG_ERR, 0, e->id, "The cell is not completely gone: %s", left);
+        if (e->state == EXECUTION_FINISHED) {
+                execution_release_place(e);
+                execution_unref(e);
+        } else if (e->state == EXECUTION_DRAINING)
+                execution_collect(e);
+}
+
+static const struct LeaseCallbacks lease_callbacks = {
+        .on_started = lease_on_started,         .on_failed = lease_on_failed, .on_exited = lease_on_exited,
+        .on_waiting_for = lease_on_waiting_for, .on_ended = lease_on_ended,   .on_closed = lease_on_closed,
+};
+
+static int execution_on_start_deadline(sd_event_source *source, uint64_t usec, void *userdata) {
+        execution_fail(userdata, "start", ETIMEDOUT, "no cell was ready, or the program did not start, within 20 s");
+        return 0;
+}
+
+void execution_lease(struct Execution *e) {
+        struct LeaseRequest request = { .runtime = e->runtime, .tag = e->id, .limits = e->limits, .merge_streams = e->merge_streams };
+        usec_t now = now_monotonic();
+
+        execution_set_state(e, EXECUTION_LEASING);
+        e->leased = now;
+        int r = lease_new(&e->owner->link, &request, &lease_callbacks, e, &e->lease);
+        if (r >= 0)
+                r = execution_timer(e, &e->deadline, now + START_DEADLINE, execution_on_start_deadline);
+        if (r < 0)
+                execution_fail(e, "spawner", r, "%s", "no cell could be asked for");
+}
