@@ -1,0 +1,277 @@
+/* glovebox-start: the first program of an execution. It runs as the cell's user with no right the code will not have too: reads the
+ * job from descriptor 3, writes code and files into the workspace, sets environment and folder, and becomes the interpreter.
+ * What fails is told on descriptor 4; end of file there without a word means that the program runs. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "inside/records.h"
+
+#define FD_JOB 3
+#define FD_REPORT 4
+#define EXIT_NOT_STARTED 125
+#define WORKSPACE "/workspace"
+#define ZONES "/usr/share/zoneinfo"
+#define ARENA_SIZE (1 * MIB) /* all strings together */
+#define STRINGS_MAX 16384
+
+/* linux/openat2.h, Linux 5.6 */
+#define BENEATH_WITHOUT_LINKS (0x04 | 0x08) /* RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH */
+
+struct OpenHow {
+        uint64_t flags, mode, resolve;
+};
+
+struct Start {
+        char *exec, *code_path, *working_dir;
+        char *args[STRINGS_MAX + 1], *env[STRINGS_MAX + 1];
+        size_t n_args, n_env;
+        int workspace, code, file;
+        size_t used;
+        char arena[ARENA_SIZE];
+        const char *step;
+};
+
+static struct Start start;
+static char record_buffer[RECORD_STRING_MAX + 1];
+
+_Noreturn static void fail(int error) {
+        uint8_t record[JOB_HEADER_SIZE + 4 + 64];
+        size_t length = strnlen(start.step, 64);
+        uint32_t number = (uint32_t) -error;
+        job_put_header(record, REPORT_FAILED, (uint32_t) (4 + length));
+        for (int i = 0; i < 4; i++)
+                record[JOB_HEADER_SIZE + i] = (uint8_t) (number >> (8 * i));
+        memcpy(record + JOB_HEADER_SIZE + 4, start.step, length);
+        if (write(FD_REPORT, record, JOB_HEADER_SIZE + 4 + length) < 0)
+                _exit(EXIT_NOT_STARTED + 1);
+        _exit(EXIT_NOT_STARTED);
+}
+
+static char *keep(const char *prefix, const char *s, size_t length) {
+        size_t before = strlen(prefix);
+        if (ARENA_SIZE - start.used < before + length + 1)
+                return NULL;
+        char *copy = start.arena + start.used;
+        memcpy(copy, prefix, before);
+        memcpy(copy + before, s, length);
+        copy[before + length] = 0;
+        start.used += before + length + 1;
+        return copy;
+}
+
+static int keep_into(char **slot, const char *prefix, const char *s, size_t length) {
+        char *copy = keep(prefix, s, length);
+        if (!copy)
+                return -E2BIG;
+        *slot = copy;
+        return 0;
+}
+
+static int add_arg(const char *s, size_t length) {
+        if (start.n_args >= STRINGS_MAX)
+                return -E2BIG;
+        return keep_into(&start.args[start.n_args++], "", s, length);
+}
+
+/* A later value replaces an earlier one of the same name. */
+static int add_env(const char *prefix, const char *s, size_t length) {
+        char *variable = keep(prefix, s, length);
+        if (!variable)
+                return -E2BIG;
+        char *equals = strchr(variable, '=');
+        if (!equals || equals == variable)
+                return -EINVAL;
+        size_t name = (size_t) (equals - variable) + 1;
+        size_t i = 0;
+        while (i < start.n_env && strncmp(start.env[i], variable, name) != 0)
+                i++;
+        if (i == STRINGS_MAX)
+                return -E2BIG;
+        start.env[i] = variable;
+        if (i == start.n_env)
+                start.n_env++;
+        return 0;
+}
+
+static int open_new(const char *path, mode_t mode) {
+        struct OpenHow how = {.flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, .mode = mode, .resolve = BENEATH_WITHOUT_LINKS};
+        int fd = (int) syscall(SYS_openat2, start.workspace, path, &how, sizeof how);
+        return fd < 0 ? -errno : fd;
+}
+
+/* The folders that a path needs; openat2 checks that none of them leads out. */
+static int make_folders(char *path) {
+        for (char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+                *slash = 0;
+                struct OpenHow how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = BENEATH_WITHOUT_LINKS};
+                int r = mkdirat(start.workspace, path, 0755) < 0 && errno != EEXIST ? -errno : 0;
+                int fd = r < 0 ? r : (int) syscall(SYS_openat2, start.workspace, path, &how, sizeof how);
+                *slash = '/';
+                if (fd < 0)
+                        return r < 0 ? r : -errno;
+                close_fd(fd);
+        }
+        return 0;
+}
+
+/* Every part must be a plain name: "a//b", "/a", "a/", "." and ".." are refused, so mkdirat and openat2 see the same. */
+static bool path_is_plain(const char *path) {
+        for (const char *p = path;;) {
+                size_t n = strcspn(p, "/");
+                if (n == 0 || n > 255 || (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.'))
+                        return false;
+                if (!p[n])
+                        return true;
+                p += n + 1;
+        }
+}
+
+static int on_file(char *bytes, size_t length) {
+        start.step = "files";
+        if (length < 2 || (bytes[0] & ~1) || memchr(bytes + 1, 0, length - 1) || !path_is_plain(bytes + 1))
+                return -EINVAL;
+        start.file = close_fd(start.file);
+        int r = make_folders(bytes + 1);
+        if (r >= 0)
+                r = open_new(bytes + 1, bytes[0] & 1 ? 0755 : 0644);
+        if (r < 0)
+                return r;
+        start.file = r;
+        return 0;
+}
+
+static int on_code_name(const char *name, size_t length) {
+        if (start.code_path || !path_is_plain(name) || strchr(name, '/'))
+                return -EINVAL;
+        start.step = "code";
+        int fd = open_new(name, 0644);
+        if (fd < 0)
+                return fd;
+        start.code = fd;
+        return keep_into(&start.code_path, WORKSPACE "/", name, length);
+}
+
+/* Only a name that the cell has data for: a wrong TZ would silently be UTC. */
+static int on_timezone(const char *name, size_t length) {
+        start.step = "timezone";
+        int root = open(ZONES, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (root < 0)
+                return -errno;
+        struct OpenHow how = {.flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC, .resolve = 0x08 /* RESOLVE_BENEATH */};
+        struct stat st;
+        int fd = path_is_plain(name) ? (int) syscall(SYS_openat2, root, name, &how, sizeof how) : -1;
+        bool good = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+        char magic[4];
+        good = good && read(fd, magic, 4) == 4 && memcmp(magic, "TZif", 4) == 0;
+        close_fd(fd);
+        close_fd(root);
+        return good ? add_env("TZ=", name, length) : -ENOENT;
+}
+
+/* Only in the runtime's own arguments: the caller's are nobody's to change. */
+static int on_head_end(void) {
+        if (!start.exec)
+                return -EINVAL;
+        for (size_t i = 1; i < start.n_args; i++)
+                if (start.code_path && streq(start.args[i], "{code}"))
+                        start.args[i] = start.code_path;
+        return 0;
+}
+
+static int on_text(void *userdata, enum JobType type, char *bytes, size_t length) {
+        start.step = "job";
+        switch (type) {
+        case JOB_EXEC:
+                return bytes[0] == '/' ? keep_into(&start.exec, "", bytes, length) : -EINVAL;
+        case JOB_RUNTIME_ARG:
+        case JOB_ARG:
+                return add_arg(bytes, length);
+        case JOB_ENV:
+                return add_env("", bytes, length);
+        case JOB_CODE_NAME:
+                return on_code_name(bytes, length);
+        case JOB_FILE:
+                return on_file(bytes, length);
+        case JOB_WORKING_DIR:
+                return keep_into(&start.working_dir, "", bytes, length);
+        case JOB_TIMEZONE:
+                return on_timezone(bytes, length);
+        case JOB_HEAD_END:
+                return on_head_end();
+        default:
+                return 0;
+        }
+}
+
+static int on_data(void *userdata, enum JobType type, const uint8_t *bytes, size_t length) {
+        int fd = type == JOB_CODE ? start.code : start.file;
+        start.step = type == JOB_CODE ? "code" : "files";
+        if (fd < 0)
+                return -EINVAL;
+        while (length > 0) {
+                ssize_t n = write(fd, bytes, length);
+                if (n < 0)
+                        return -errno;
+                bytes += n;
+                length -= (size_t) n;
+        }
+        start.step = "job";
+        return 0;
+}
+
+static int read_full(void *userdata, void *buffer, size_t size) {
+        char *p = buffer;
+        while (size > 0) {
+                ssize_t n = read(FD_JOB, p, size);
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n <= 0)
+                        return n < 0 ? -errno : -ENODATA;
+                p += n;
+                size -= (size_t) n;
+        }
+        return 0;
+}
+
+static int enter_folder(void) {
+        char path[RECORD_TEXT_MAX + 1];
+        start.step = "working_dir";
+        if (chdir(start.working_dir ? start.working_dir : WORKSPACE) < 0)
+                return -errno;
+        /* The kernel marks a folder that cannot be reached from the cell's root. */
+        if (syscall(SYS_getcwd, path, sizeof path) < 0)
+                return -errno;
+        return path[0] == '/' ? 0 : -EPERM;
+}
+
+static int run(void) {
+        const struct RecordHandler handler = {.read = read_full, .text = on_text, .data = on_data, .buffer = record_buffer};
+        start.step = "job";
+        start.workspace = open(WORKSPACE, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (start.workspace < 0)
+                return -errno;
+        start.n_args = 1; /* the interpreter's own name comes later */
+        int r = records_read(&handler);
+        if (r < 0)
+                return r;
+        start.args[0] = start.exec;
+        r = enter_folder();
+        if (r < 0)
+                return r;
+        start.step = "exec";
+        close_fd(start.code);
+        close_fd(start.file);
+        close_fd(start.workspace);
+        close_fd(FD_JOB);
+        if (fcntl(FD_REPORT, F_SETFD, FD_CLOEXEC) < 0)
+                return -errno;
+        execve(start.exec, start.args, start.env);
+        return -errno;
+}
+
+int main(void) {
+        start.workspace = start.code = start.file = -EBADF;
+        fail(run());
+}

@@ -1,0 +1,195 @@
+/* The spawner's side of the builder: a queue of cells to make, and the process that makes them. */
+#include "spawner/builder.h"
+
+#include <stdio.h>
+
+#include "common/log.h"
+#include "spawner/helper.h"
+
+#define IN_FLIGHT_MAX 8
+#define NICE 5
+#define RESTART_DELAY (100 * USEC_PER_MSEC)
+
+struct Builder {
+        sd_event *event;
+        struct Helper helper;
+        struct ConstructPlan plan;
+        struct ConstructReady ready;
+        int state; /* as builder_state says */
+        sd_event_source *restart;
+        bool restarted;
+        size_t in_flight;
+        TAILQ_HEAD(Builds, Build) builds;
+        void (*on_death)(void *userdata);
+        void *userdata;
+};
+
+static void builder_pump(struct Builder *b) {
+        struct Build *build;
+        TAILQ_FOREACH(build, &b->builds, entry) {
+                if (b->state <= 0 || b->in_flight >= IN_FLIGHT_MAX)
+                        return;
+                if (build->sent)
+                        continue;
+                if (helper_send(&b->helper, &build->request, sizeof build->request, &build->leaf, 1) < 0)
+                        return; /* its next reply or its death brings us back */
+                build->sent = true;
+                b->in_flight++;
+        }
+}
+
+static void build_finish(struct Builder *b, struct Build *build, int error, const char *step, pid_t pid, int pidfd) {
+        TAILQ_REMOVE(&b->builds, build, entry);
+        build->queued = false;
+        build->on_built(build, error, step, pid, pidfd);
+}
+
+static void builder_on_ready(struct Builder *b, const struct ConstructReady *ready) {
+        b->ready = *ready;
+        b->ready.step[STEP_NAME_MAX - 1] = 0;
+        b->state = ready->error < 0 ? ready->error : 1;
+        builder_pump(b);
+}
+
+static void builder_on_reply(struct Builder *b, struct ConstructReply *reply, int pidfd) {
+        struct Build *build;
+        reply->step[STEP_NAME_MAX - 1] = 0;
+        TAILQ_FOREACH(build, &b->builds, entry)
+                if (build->sent && build->request.number == reply->number)
+                        break;
+        if (!build) {
+                close_fd(pidfd);
+                return;
+        }
+        b->in_flight--;
+        if (reply->error >= 0 && pidfd < 0)
+                reply->error = -EBADMSG;
+        build_finish(b, build, reply->error, reply->step, reply->pid, pidfd);
+        builder_pump(b);
+}
+
+static void builder_on_packet(const void *bytes, size_t size, int fd, void *userdata) {
+        struct Builder *b = userdata;
+        union {
+                struct ConstructReady ready;
+                struct ConstructReply reply;
+        } packet;
+        if (b->state == 0 && size == sizeof packet.ready) {
+                memcpy(&packet.ready, bytes, size);
+                builder_on_ready(b, &packet.ready);
+        } else if (b->state == 1 && size == sizeof packet.reply) {
+                memcpy(&packet.reply, bytes, size);
+                builder_on_reply(b, &packet.reply, TAKE_FD(fd));
+        }
+        close_fd(fd);
+}
+
+static int builder_start(struct Builder *b);
+
+static int builder_on_restart(sd_event_source *s, uint64_t usec, void *userdata) {
+        struct Builder *b = userdata;
+        b->restart = sd_event_source_disable_unref(b->restart);
+        b->restarted = true;
+        int r = builder_start(b);
+        if (r < 0) {
+                log_error_errno(r, "Failed to start the builder again, giving up: %m");
+                return sd_event_exit(b->event, r);
+        }
+        return 0;
+}
+
+/* Cells in the making are lost; those that were not begun wait for the next builder. */
+static void builder_on_death(void *userdata) {
+        struct Builder *b = userdata;
+        bool was_ready = b->state > 0;
+        if (b->state == 0)
+                b->state = -ECHILD;
+        if (!was_ready) {
+                /* The templates cannot be made. At the start whoever waits for them says so; later there is nothing left to serve. */
+                if (b->restarted)
+                        sd_event_exit(b->event, b->state);
+                return;
+        }
+        log_error("The builder died, and with it all cells; a new one takes over.");
+        b->state = 0;
+        b->in_flight = 0;
+        struct Build *build, *next;
+        for (build = TAILQ_FIRST(&b->builds); build; build = next) {
+                next = TAILQ_NEXT(build, entry);
+                if (build->sent)
+                        build_finish(b, build, -ECHILD, "builder", 0, -EBADF);
+        }
+        b->on_death(b->userdata);
+        int r = sd_event_add_time_relative(b->event, &b->restart, CLOCK_MONOTONIC, RESTART_DELAY, 0, builder_on_restart, b);
+        if (r < 0)
+                sd_event_exit(b->event, r);
+}
+
+static int builder_main(int socket, void *userdata) {
+        struct Builder *b = userdata;
+        return construct_main(socket, &b->plan);
+}
+
+static int builder_start(struct Builder *b) {
+        int keep[RUNTIMES_MAX + 1];
+        size_t n = 0;
+        for (unsigned i = 0; i < b->plan.n_runtimes; i++)
+                keep[n++] = b->plan.runtimes[i].userns;
+        keep[n++] = b->plan.init_program;
+        const struct HelperPlan plan = {
+                .name = "gb-builder",
+                .main = builder_main,
+                .on_packet = builder_on_packet,
+                .on_death = builder_on_death,
+                .userdata = b,
+                .keep = keep,
+                .n_keep = n,
+                .nice = NICE,
+        };
+        return helper_start(&b->helper, b->event, &plan);
+}
+
+int builder_new(const struct BuilderSetup *setup, struct Builder **ret) {
+        struct Builder *b = calloc(1, sizeof *b);
+        if (!b)
+                return -ENOMEM;
+        b->event = setup->event;
+        b->plan = *setup->plan;
+        b->on_death = setup->on_death;
+        b->userdata = setup->userdata;
+        b->helper.socket = -EBADF;
+        TAILQ_INIT(&b->builds);
+        int r = builder_start(b);
+        if (r < 0) {
+                builder_free(b);
+                return r;
+        }
+        *ret = b;
+        return 0;
+}
+
+struct Builder *builder_free(struct Builder *b) {
+        if (!b)
+                return NULL;
+        helper_stop(&b->helper);
+        sd_event_source_disable_unref(b->restart);
+        free(b);
+        return NULL;
+}
+
+int builder_state(const struct Builder *b, const char **ret_step) {
+        if (ret_step && b->state < 0)
+                *ret_step = b->ready.step;
+        return b->state;
+}
+
+int builder_exec_error(const struct Builder *b, unsigned runtime) {
+        return runtime < RUNTIMES_MAX ? b->ready.exec_error[runtime] : -EINVAL;
+}
+
+void builder_build(struct Builder *b, struct Build *build) {
+        build->queued = true;
+        build->sent = false;
+        TAILQ_INSERT_TAIL(&b->builds, build, entry);
+        builder_pump(b);
+}

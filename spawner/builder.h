@@ -1,0 +1,37 @@
+/* The spawner's side of the builder: a queue of cells to make, and the process that makes them. */
+#pragma once
+
+#include <sys/queue.h>
+#include <systemd/sd-event.h>
+
+#include "spawner/construct.h"
+
+struct Builder;
+
+/* One cell to be made; embedded in who wants it. */
+struct Build {
+        TAILQ_ENTRY(Build) entry;
+        bool queued, sent;
+        struct ConstructRequest request;
+        int leaf; /* the init leaf's folder; stays the owner's */
+        /* Once, from the event loop: error 0, init's pid and pidfd (taken), or a negative errno and the step. */
+        void (*on_built)(struct Build *b, int error, const char *step, pid_t pid, int pidfd);
+};
+
+struct BuilderSetup {
+        sd_event *event;
+        const struct ConstructPlan *plan; /* copied */
+        /* The process died, and with it the init of every cell; a new one is being started. */
+        void (*on_death)(void *userdata);
+        void *userdata;
+};
+
+int builder_new(const struct BuilderSetup *setup, struct Builder **ret);
+struct Builder *builder_free(struct Builder *b);
+DEFINE_CLEANUP(struct Builder *, builder_free)
+/* 1 = the templates stand, 0 = not yet, or what the builder failed with; *ret_step (may be NULL) is then the failing step. */
+int builder_state(const struct Builder *b, const char **ret_step);
+/* Why a runtime's interpreter cannot be executed in its cells; 0 = it can. Known once the state is 1. */
+int builder_exec_error(const struct Builder *b, unsigned runtime);
+/* number, runtime, slot and workspace of request are set. on_built comes later, in every case. */
+void builder_build(struct Builder *b, struct Build *build);

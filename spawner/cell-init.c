@@ -1,0 +1,128 @@
+/* The part of a cell's making that its own PID 1 does, before it becomes glovebox-init. It begins with all capabilities in the runtime's
+ * user namespace, none on the host, and ends with none at all. */
+#include "spawner/cell-init.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <inttypes.h>
+#include <linux/capability.h>
+#include <linux/securebits.h>
+#include <net/if.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#include "spawner/privileges.h"
+
+/* Root of the user namespace first: only mapped ids may own mounts. */
+static int step_root(const struct InitPlan *p) {
+        if (syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, 0, 0, 0) < 0 || syscall(SYS_setresuid, 0, 0, 0) < 0)
+                return -errno;
+        return 0;
+}
+
+static int mount_tmpfs(const char *where, mode_t mode, uid_t owner, uint64_t bytes, uint64_t inodes) {
+        char options[160];
+        snprintf(options, sizeof options, "size=%" PRIu64 ",nr_inodes=%" PRIu64 ",mode=%o,uid=%u,gid=%u", bytes, inodes, mode, owner, owner);
+        return mount("tmpfs", where, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0 ? -errno : 0;
+}
+
+static int step_tmpfs(const struct InitPlan *p) {
+        uint64_t bytes = p->request->workspace_bytes, inodes = p->request->workspace_inodes;
+        uid_t user = slot_inside_user(p->request->slot);
+        int r = mount_tmpfs("/workspace", 0700, user, bytes, inodes);
+        if (r >= 0)
+                r = mount_tmpfs("/tmp", 01777, user, bytes, inodes);
+        if (r >= 0)
+                r = mount_tmpfs("/dev/shm", 01777, user, MAX(bytes / 4, 64 * KIB), MAX(inodes / 4, (uint64_t) 16));
+        return r;
+}
+
+static int step_hostname(const struct InitPlan *p) {
+        return sethostname("glovebox", 8) < 0 ? -errno : 0;
+}
+
+static int step_loopback(const struct InitPlan *p) {
+        _cleanup_close_ int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+        return fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request) < 0 ? -errno : 0;
+}
+
+static int step_session(const struct InitPlan *p) {
+        return setsid() < 0 ? -errno : 0;
+}
+
+static int step_descriptors(const struct InitPlan *p) {
+        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (null < 0)
+                return -errno;
+        for (int i = 0; i < 3; i++)
+                if (dup2(null, i) < 0)
+                        return -errno;
+        return 0; /* the others are close-on-exec */
+}
+
+static int step_ids(const struct InitPlan *p) {
+        int r = privileges_drop_bounding();
+        return r < 0 ? r : privileges_become(slot_inside_init(p->request->slot));
+}
+
+static int step_rlimits(const struct InitPlan *p) {
+        struct rlimit one = {1, 1}, few = {16, 16};
+        /* 1 and not 0: at 0 a piped core_pattern starts the host's helper. */
+        return setrlimit(RLIMIT_CORE, &one) < 0 || setrlimit(RLIMIT_NOFILE, &few) < 0 ? -errno : 0;
+}
+
+/* After the last change of ids, which would reset both. */
+static int step_bind_to_builder(const struct InitPlan *p) {
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+                return -errno;
+        return 0;
+}
+
+static int step_signals(const struct InitPlan *p) {
+        for (int s = 1; s < NSIG; s++)
+                signal(s, SIG_DFL);
+        return 0;
+}
+
+static const struct {
+        const char *name;
+        int (*run)(const struct InitPlan *p);
+} steps[] = {
+        /* in order */
+        {"init root", step_root},         {"init tmpfs", step_tmpfs},       {"init hostname", step_hostname},
+        {"init loopback", step_loopback}, {"init session", step_session},   {"init signals", step_signals},
+        {"init descriptors", step_descriptors}, {"init ids", step_ids},     {"init rlimits", step_rlimits},
+        {"init death", step_bind_to_builder},
+};
+
+static void tell(const struct InitPlan *p, int error, const char *step) {
+        struct InitStatus status = {.error = error};
+        snprintf(status.step, sizeof status.step, "%s", step);
+        if (write(p->status, &status, sizeof status) != (ssize_t) sizeof status)
+                _exit(1);
+}
+
+_Noreturn void cell_init_run(const struct InitPlan *p) {
+        for (size_t i = 0; i < ELEMENTSOF(steps); i++) {
+                int r = steps[i].run(p);
+                if (r < 0) {
+                        tell(p, r, steps[i].name);
+                        _exit(1);
+                }
+        }
+        tell(p, 0, "");
+        char go;
+        if (read(p->go, &go, 1) != 1)
+                _exit(1);
+        char *argv[] = {(char *) "glovebox-init", NULL}, *envp[] = {NULL};
+        syscall(SYS_execveat, p->program, "", argv, envp, AT_EMPTY_PATH);
+        tell(p, -errno, "init exec");
+        _exit(1);
+}

@@ -1,0 +1,74 @@
+/* The kinds of cells behind one vtable: native ones (namespaces) now; other runtimes and virtual machines come as others. */
+#pragma once
+
+#include <systemd/sd-event.h>
+
+#include "common/config.h"
+#include "spawner.pb-c.h"
+
+struct Cell;
+struct CellKind;
+
+/* What cells of all kinds share; one per spawner. */
+struct CellWorld {
+        sd_event *event;
+        const struct Config *config;
+        struct Slots *slots;
+        struct Builder *builder;
+        struct Cgroups *cgroups;
+        const int *usernses;    /* by index of the runtime */
+        int start_program;      /* sealed memfd of glovebox-start */
+        int own_pidns;
+        bool reset_oom_score;   /* ours is not the default */
+        uint64_t last_number;   /* of cells, in this life */
+};
+
+struct RunSpec {
+        uint64_t number;
+        struct Limits limits;
+        bool merge_streams, probe_version;
+};
+
+/* Descriptors for the server, by role. Closed by who asked for them. */
+struct RunFds {
+        size_t n;
+        int fds[24];
+        Glovebox__Internal__Role roles[24];
+};
+
+struct MainExit {
+        bool signaled;
+        int status;
+        uint64_t max_rss_bytes;
+        bool init_died; /* the cell is lost: its init went first, and took the main process along */
+};
+
+struct CellUsage {
+        usec_t cpu;
+        uint64_t memory_peak; /* 0 = unknown */
+};
+
+struct CellKind {
+        const char *name;
+        /* Begins making the cell; cell_on_prepared is called once, later. */
+        int (*prepare)(struct Cell *c);
+        /* On an error *ret_step is what failed; what was begun goes with the run or the cell. */
+        int (*start)(struct Cell *c, const struct RunSpec *run, struct RunFds *ret, const char **ret_step);
+        /* The run's processes: stop and go on. */
+        int (*freeze)(struct Cell *c, bool frozen);
+        int (*usage)(struct Cell *c, struct CellUsage *ret);
+        /* Kills the run's processes, and only begins to. */
+        int (*kill)(struct Cell *c);
+        /* The main process is reaped and no other of the run is left. May call cell_on_main_exit. */
+        bool (*is_over)(struct Cell *c);
+        /* Forgets a run that is over. */
+        void (*finish)(struct Cell *c);
+        /* What the run's processes wait for: words that follow "was". */
+        const char *(*waiting_for)(struct Cell *c);
+        /* Ends everything; cell_on_destroyed is called once, later or from inside. */
+        void (*destroy)(struct Cell *c);
+        /* Frees what it keeps for the cell; the last call. */
+        void (*done)(struct Cell *c);
+};
+
+extern const struct CellKind native_kind;

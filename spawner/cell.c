@@ -1,0 +1,234 @@
+/* One cell: its life, whatever its kind. What the server says moves it forward, what its kind reports too; every way ends in CLOSED.
+ * A failure is told once, and then the cell closes by itself. */
+#include "spawner/cell.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "common/log.h"
+
+#define END_TIME (10 * USEC_PER_SEC)
+
+static const char *const state_names[CELL_STATE_MAX_] = {
+        [CELL_OPENING] = "opening", [CELL_READY] = "ready",     [CELL_RUNNING] = "running",
+        [CELL_ENDING] = "ending",   [CELL_CLOSING] = "closing", [CELL_CLOSED] = "closed",
+};
+
+#define MAY(state) (1U << (state))
+
+static const unsigned transitions[CELL_STATE_MAX_] = {
+        [CELL_OPENING] = MAY(CELL_READY) | MAY(CELL_CLOSING),
+        [CELL_READY] = MAY(CELL_RUNNING) | MAY(CELL_CLOSING),
+        [CELL_RUNNING] = MAY(CELL_ENDING) | MAY(CELL_CLOSING),
+        [CELL_ENDING] = MAY(CELL_READY) | MAY(CELL_CLOSING),
+        [CELL_CLOSING] = MAY(CELL_CLOSED),
+};
+
+const char *cell_state_name(enum CellState s) {
+        return s < CELL_STATE_MAX_ ? state_names[s] : "?";
+}
+
+bool cell_state_may(enum CellState from, enum CellState to) {
+        return from < CELL_STATE_MAX_ && to < CELL_STATE_MAX_ && (transitions[from] & MAY(to));
+}
+
+static void cell_set_state(struct Cell *c, enum CellState s) {
+        if (!cell_state_may(c->state, s)) {
+                log_full(LOG_CRIT, 0, c->tag, "Cell %" PRIu64 " cannot go from %s to %s.", c->number, cell_state_name(c->state), cell_state_name(s));
+                abort(); /* a fault of ours: better no spawner than one that has lost count */
+        }
+        log_full(LOG_DEBUG, 0, c->tag, "Cell %" PRIu64 " is %s.", c->number, cell_state_name(s));
+        c->state = s;
+}
+
+static void cell_send(struct Cell *c, Glovebox__Internal__FromSpawner *m, const struct RunFds *fds) {
+        if (!c->orphan)
+                c->owner->send(c->owner->userdata, m, fds);
+}
+
+#define FROM_SPAWNER(case_, member_, value_)                                                            \
+        &(Glovebox__Internal__FromSpawner) {                                                            \
+                .base = PROTOBUF_C_MESSAGE_INIT(&glovebox__internal__from_spawner__descriptor),         \
+                .message_case = GLOVEBOX__INTERNAL__FROM_SPAWNER__MESSAGE_##case_, .member_ = (value_), \
+        }
+
+static void cell_begin_closing(struct Cell *c) {
+        wait_stop(&c->ending);
+        cell_set_state(c, CELL_CLOSING);
+        c->kind->destroy(c);
+}
+
+static void cell_fail(struct Cell *c, int error, const char *step) {
+        log_full(LOG_WARNING, error, c->tag, "Cell %" PRIu64 " failed at step \"%s\": %m", c->number, step);
+        Glovebox__Internal__CellFailed m = GLOVEBOX__INTERNAL__CELL_FAILED__INIT;
+        m.cell = c->id;
+        m.step = (char *) step;
+        m.error = -error;
+        m.detail = strerror(-error);
+        cell_send(c, FROM_SPAWNER(CELL_FAILED, cell_failed, &m), NULL);
+        cell_begin_closing(c);
+}
+
+static void cell_run_now(struct Cell *c) {
+        struct RunFds fds = {};
+        const char *step = "";
+        int r = c->kind->start(c, &c->run, &fds, &step);
+        if (r < 0) {
+                cell_fail(c, r, step);
+        } else {
+                c->main_exited = false;
+                cell_set_state(c, CELL_RUNNING);
+                Glovebox__Internal__RunStarted m = GLOVEBOX__INTERNAL__RUN_STARTED__INIT;
+                m.cell = c->id;
+                m.run = c->run.number;
+                m.start = 1; /* no pool yet: every start is cold */
+                cell_send(c, FROM_SPAWNER(RUN_STARTED, run_started, &m), &fds);
+        }
+        for (size_t i = 0; i < fds.n; i++)
+                close_fd(fds.fds[i]);
+}
+
+static bool ending_is_over(void *userdata) {
+        struct Cell *c = userdata;
+        return c->kind->is_over(c);
+}
+
+static void ending_on_over(int error, void *userdata) {
+        struct Cell *c = userdata;
+        if (error < 0) {
+                cell_fail(c, error, "end the run");
+                return;
+        }
+        c->kind->finish(c);
+        c->has_run = false;
+        cell_set_state(c, CELL_READY);
+        Glovebox__Internal__RunEnded m = GLOVEBOX__INTERNAL__RUN_ENDED__INIT;
+        m.cell = c->id;
+        m.run = c->run.number;
+        cell_send(c, FROM_SPAWNER(RUN_ENDED, run_ended, &m), NULL);
+}
+
+int cell_new(struct CellWorld *world, const struct CellSpec *spec, const struct CellOwner *owner, struct Cell **ret) {
+        struct Cell *c = calloc(1, sizeof *c);
+        if (!c)
+                return -ENOMEM;
+        *c = (struct Cell) {
+                .world = world, .kind = spec->kind, .owner = owner, .id = spec->id, .number = ++world->last_number,
+                .runtime = spec->runtime, .limits = spec->limits, .state = CELL_OPENING,
+                .ending = {.is_over = ending_is_over, .on_over = ending_on_over, .userdata = c},
+        };
+        snprintf(c->tag, sizeof c->tag, "%s", spec->tag);
+        int r = c->kind->prepare(c);
+        if (r < 0) {
+                cell_free(c);
+                return r;
+        }
+        *ret = c;
+        return 0;
+}
+
+struct Cell *cell_free(struct Cell *c) {
+        if (!c)
+                return NULL;
+        wait_stop(&c->ending);
+        c->kind->done(c);
+        free(c);
+        return NULL;
+}
+
+void cell_on_prepared(struct Cell *c, int error, const char *step) {
+        if (c->state != CELL_OPENING)
+                return; /* closed in the meantime */
+        if (error < 0) {
+                cell_fail(c, error, step);
+                return;
+        }
+        cell_set_state(c, CELL_READY);
+        if (c->has_run)
+                cell_run_now(c);
+}
+
+int cell_start_run(struct Cell *c, const struct RunSpec *run) {
+        if (c->state == CELL_CLOSING)
+                return 0; /* the server does not know yet */
+        if (c->has_run || (c->state != CELL_OPENING && c->state != CELL_READY))
+                return -EPROTO;
+        c->has_run = true;
+        c->run = *run;
+        if (c->state == CELL_READY)
+                cell_run_now(c);
+        return 0;
+}
+
+int cell_end_run(struct Cell *c, uint64_t run) {
+        if (c->state == CELL_CLOSING)
+                return 0;
+        if (c->state != CELL_RUNNING || run != c->run.number)
+                return -EPROTO;
+        cell_set_state(c, CELL_ENDING);
+        int r = 0;
+        if (!c->kind->is_over(c)) {
+                /* Frozen, a fork bomb dies at once instead of racing its killer. */
+                r = c->kind->freeze(c, true);
+                int q = c->kind->kill(c);
+                r = q < 0 ? q : r;
+        }
+        if (r >= 0)
+                r = wait_start(&c->ending, c->world->event, END_TIME);
+        if (r < 0)
+                cell_fail(c, r, "end the run");
+        return 0;
+}
+
+int cell_ask_waiting(struct Cell *c, uint64_t run) {
+        if (c->state != CELL_RUNNING || run != c->run.number)
+                return c->state == CELL_CLOSING ? 0 : -EPROTO;
+        Glovebox__Internal__WaitingFor m = GLOVEBOX__INTERNAL__WAITING_FOR__INIT;
+        m.cell = c->id;
+        m.run = run;
+        m.what = (char *) c->kind->waiting_for(c);
+        cell_send(c, FROM_SPAWNER(WAITING_FOR, waiting_for, &m), NULL);
+        return 0;
+}
+
+void cell_close(struct Cell *c) {
+        if (c->state < CELL_CLOSING)
+                cell_begin_closing(c);
+}
+
+void cell_on_main_exit(struct Cell *c, const struct MainExit *e) {
+        c->main_exited = true;
+        if (e->init_died)
+                cell_on_lost(c);
+        if (c->state != CELL_RUNNING && c->state != CELL_ENDING)
+                return;
+        Glovebox__Internal__MainExited m = GLOVEBOX__INTERNAL__MAIN_EXITED__INIT;
+        m.cell = c->id;
+        m.run = c->run.number;
+        m.signaled = e->signaled;
+        m.status = e->status;
+        m.max_rss_bytes = e->max_rss_bytes;
+        cell_send(c, FROM_SPAWNER(MAIN_EXITED, main_exited, &m), NULL);
+}
+
+/* It stays until the server closes it: its run can still be ended in good order. */
+void cell_on_lost(struct Cell *c) {
+        if (c->lost || c->state >= CELL_CLOSING)
+                return;
+        c->lost = true;
+        log_full(LOG_WARNING, 0, c->tag, "Cell %" PRIu64 " lost its init, which nobody here ended.", c->number);
+        Glovebox__Internal__CellLost m = GLOVEBOX__INTERNAL__CELL_LOST__INIT;
+        m.cell = c->id;
+        cell_send(c, FROM_SPAWNER(CELL_LOST, cell_lost, &m), NULL);
+}
+
+void cell_on_destroyed(struct Cell *c, const char *left) {
+        cell_set_state(c, CELL_CLOSED);
+        if (!isempty(left))
+                log_full(LOG_ERR, 0, c->tag, "Cell %" PRIu64 " could not be removed, its uids stay unused: %s", c->number, left);
+        Glovebox__Internal__CellClosed m = GLOVEBOX__INTERNAL__CELL_CLOSED__INIT;
+        m.cell = c->id;
+        m.left = (char *) left;
+        cell_send(c, FROM_SPAWNER(CELL_CLOSED, cell_closed, &m), NULL);
+        c->owner->on_closed(c->owner->userdata, c);
+}

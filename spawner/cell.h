@@ -1,0 +1,72 @@
+/* One cell: its life, whatever its kind. */
+#pragma once
+
+#include <sys/queue.h>
+
+#include "spawner/cell-kind.h"
+#include "spawner/wait.h"
+
+#define CELL_TAG_MAX 128
+
+enum CellState {
+        CELL_OPENING,  /* being made; a run may wait for that */
+        CELL_READY,    /* made, no run */
+        CELL_RUNNING,  /* a main process was started; it may have ended */
+        CELL_ENDING,   /* the run is being killed */
+        CELL_CLOSING,  /* the cell is being destroyed */
+        CELL_CLOSED,   /* nothing is left, or what is left has been told */
+        CELL_STATE_MAX_,
+};
+
+/* Who hears of a cell. message is sent at once, with descriptors that stay the cell's. */
+struct CellOwner {
+        void (*send)(void *userdata, Glovebox__Internal__FromSpawner *message, const struct RunFds *fds);
+        void (*on_closed)(void *userdata, struct Cell *c); /* frees it */
+        void *userdata;
+};
+
+struct Cell {
+        LIST_ENTRY(Cell) entry;
+        struct CellWorld *world;
+        const struct CellKind *kind;
+        void *impl;                    /* the kind's own */
+        const struct CellOwner *owner;
+        bool orphan;                   /* the connection it belonged to is gone: nothing is sent */
+        uint64_t id;                   /* the server's number */
+        uint64_t number;               /* ours, never used twice */
+        unsigned runtime;              /* index in the config */
+        struct Limits limits;
+        char tag[CELL_TAG_MAX + 1];
+        enum CellState state;
+        bool has_run, main_exited, lost;
+        struct RunSpec run;            /* the waiting or current one */
+        struct Wait ending;
+};
+
+struct CellSpec {
+        uint64_t id;
+        unsigned runtime;
+        const struct CellKind *kind;
+        struct Limits limits;
+        const char *tag;
+};
+
+/* Begins to make it. Whatever fails later is told by CellFailed and CellClosed. */
+int cell_new(struct CellWorld *world, const struct CellSpec *spec, const struct CellOwner *owner, struct Cell **ret);
+struct Cell *cell_free(struct Cell *c);
+
+/* Messages of the server. -EPROTO: it may not say this now. The cell may be gone after cell_close. */
+int cell_start_run(struct Cell *c, const struct RunSpec *run);
+int cell_end_run(struct Cell *c, uint64_t run);
+int cell_ask_waiting(struct Cell *c, uint64_t run);
+void cell_close(struct Cell *c);
+
+/* Called by the kind. */
+void cell_on_prepared(struct Cell *c, int error, const char *step);
+void cell_on_main_exit(struct Cell *c, const struct MainExit *e);
+void cell_on_lost(struct Cell *c);
+void cell_on_destroyed(struct Cell *c, const char *left);
+
+const char *cell_state_name(enum CellState s);
+/* For tests: may a cell go from one state to the other? */
+bool cell_state_may(enum CellState from, enum CellState to);

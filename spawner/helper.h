@@ -1,0 +1,39 @@
+/* A helper process: a fork of the spawner with a SEQPACKET socket to it, that dies with it. Helpers never log: the parent does. */
+#pragma once
+
+#include <systemd/sd-event.h>
+
+#include "common/util.h"
+
+#define HELPER_PACKET_MAX 4096
+#define HELPER_FDS_MAX 4
+
+struct HelperPlan {
+        const char *name;
+        /* Runs in the process; what it returns is its exit status. */
+        int (*main)(int socket, void *userdata);
+        /* fd: a descriptor that came along, taken by the handler, or -EBADF. */
+        void (*on_packet)(const void *bytes, size_t size, int fd, void *userdata);
+        void (*on_death)(void *userdata);
+        void *userdata;
+        const int *keep; /* descriptors that stay open in it, besides its socket and 0, 1, 2 */
+        size_t n_keep;
+        int nice;
+};
+
+struct Helper {
+        int socket;
+        pid_t pid;
+        sd_event_source *source;
+        struct HelperPlan plan;
+};
+
+int helper_start(struct Helper *h, sd_event *event, const struct HelperPlan *plan);
+/* Kills it and waits for it. */
+void helper_stop(struct Helper *h);
+/* Never blocks: -EAGAIN when it is busy. Descriptors stay the caller's. */
+int helper_send(struct Helper *h, const void *bytes, size_t size, const int *fds, size_t n_fds);
+
+/* One packet with up to n_fds descriptors (the rest are -EBADF); its size, 0 at the end, or a negative errno. */
+ssize_t packet_receive(int socket, void *bytes, size_t size, int *fds, size_t n_fds, int flags);
+int packet_send(int socket, const void *bytes, size_t size, const int *fds, size_t n_fds, int flags);

@@ -1,0 +1,282 @@
+/* glovebox-spawner: arguments, configuration, the event loop and signals. */
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sysexits.h>
+#include <systemd/sd-daemon.h>
+
+#include "common/log.h"
+#include "spawner/limits/driver.h"
+#include "spawner/spawner.h"
+
+#define OPEN_FILES 65536
+
+static const char *arg_config;
+static const char *arg_state = "/run/glovebox-spawner";
+static char **arg_waive;
+
+struct Main {
+        sd_event *event;
+        struct Config *config;
+        struct Spawner *spawner;
+        int lock;
+};
+
+static void help(void) {
+        puts("glovebox-spawner [OPTIONS]\n\n"
+             "Makes, keeps and destroys the cells of a Glovebox server. Needs root, serves nobody but the server.\n\n"
+             "  --config FILE   configuration (default: /etc/glovebox/glovebox.conf, which may be missing)\n"
+             "  --state DIR     folder for its lock and its socket (default: /run/glovebox-spawner)\n"
+             "  --waive LIST    run without these cgroup controllers, when the machine lacks them: memory,pids,cpu,io\n"
+             "  --help, --version\n\n"
+             "It takes its listening socket (SOCK_SEQPACKET) from LISTEN_FDS; without one it makes DIR/spawner.sock.");
+}
+
+static int parse_waive(const char *list) {
+        _cleanup_free_ char *copy = strdup(list);
+        char *save = NULL;
+        if (!copy)
+                return -ENOMEM;
+        for (char *word = strtok_r(copy, ", ", &save); word; word = strtok_r(NULL, ", ", &save)) {
+                if (!strv_contains((char *const *) controller_names, word)) {
+                        fprintf(stderr, "glovebox-spawner: --waive: \"%s\" cannot be waived; possible are memory, pids, cpu, io\n", word);
+                        return -EINVAL;
+                }
+                int r = strv_extend(&arg_waive, word);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+/* 1 = go on, 0 = done, negative: wrong. */
+static int parse_args(int argc, char **argv) {
+        enum { CONFIG = 256, STATE, WAIVE, HELP, VERSION };
+        static const struct option options[] = {
+                {"config", required_argument, NULL, CONFIG}, {"state", required_argument, NULL, STATE}, {"waive", required_argument, NULL, WAIVE},
+                {"help", no_argument, NULL, HELP},           {"version", no_argument, NULL, VERSION},   {},
+        };
+        int o;
+        while ((o = getopt_long(argc, argv, "h", options, NULL)) >= 0)
+                switch (o) {
+                case CONFIG:
+                        arg_config = optarg;
+                        break;
+                case STATE:
+                        arg_state = optarg;
+                        break;
+                case WAIVE:
+                        if (parse_waive(optarg) < 0)
+                                return -EINVAL;
+                        break;
+                case 'h':
+                case HELP:
+                        help();
+                        return 0;
+                case VERSION:
+                        puts("glovebox-spawner " GLOVEBOX_VERSION);
+                        return 0;
+                default:
+                        return -EINVAL;
+                }
+        if (optind < argc) {
+                fprintf(stderr, "glovebox-spawner: unexpected argument \"%s\"; see --help\n", argv[optind]);
+                return -EINVAL;
+        }
+        return 1;
+}
+
+/* Numbers below 3 must not be given to anything else: they become a helper's and a cell's first descriptors. */
+static int ensure_standard_fds(void) {
+        int fd;
+        do
+                fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+        while (fd >= 0 && fd < 3 && fcntl(fd, F_SETFD, 0) == 0);
+        if (fd < 0)
+                return -errno;
+        close_fd(fd);
+        return 0;
+}
+
+static bool core_pattern_is_piped(void) {
+        char pattern[2] = "";
+        int fd _cleanup_close_ = open("/proc/sys/kernel/core_pattern", O_RDONLY | O_CLOEXEC);
+        return fd >= 0 && read_small(fd, pattern, sizeof pattern) > 0 && pattern[0] == '|';
+}
+
+/* What main processes inherit and cannot raise: a core limit of exactly 1. At 0 a piped core_pattern starts the host's helper as root for
+ * every crash in a cell. */
+static int set_core_limit(void) {
+        struct rlimit one = {1, 1};
+        if (setrlimit(RLIMIT_CORE, &one) >= 0)
+                return 0;
+        if (!core_pattern_is_piped())
+                return 0; /* 0 is as good then */
+        log_error("The hard limit for core files is 0 and cannot be raised, and kernel.core_pattern is a pipe: crashes in cells would start "
+                  "the host's crash helper. Set LimitCORE=1 (ulimit -Hc 1), or a core_pattern without a pipe.");
+        return -EPERM;
+}
+
+static int raise_limits(void) {
+        struct rlimit now, files = {OPEN_FILES, OPEN_FILES};
+        if (getrlimit(RLIMIT_NOFILE, &now) < 0)
+                return -errno;
+        if (now.rlim_max < OPEN_FILES && setrlimit(RLIMIT_NOFILE, &files) < 0)
+                files.rlim_max = now.rlim_max; /* not ours to raise */
+        files.rlim_max = files.rlim_cur = MAX(files.rlim_max, now.rlim_max);
+        if (setrlimit(RLIMIT_NOFILE, &files) < 0)
+                return log_error_errno(errno, "Failed to raise the limit of open files: %m");
+        return set_core_limit();
+}
+
+static int lock_state(void) {
+        if (mkdir(arg_state, 0755) < 0 && errno != EEXIST)
+                return log_error_errno(errno, "Failed to make the state folder %s: %m", arg_state);
+        _cleanup_free_ char *path = NULL;
+        if (asprintf(&path, "%s/spawner.lock", arg_state) < 0)
+                return -ENOMEM;
+        int fd _cleanup_close_ = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fd < 0)
+                return log_error_errno(errno, "Failed to open %s: %m", path);
+        if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+                int error = errno;
+                return error == EWOULDBLOCK ? (log_error("Another spawner runs with the state folder %s; stop it, or give this one a folder of its own with --state.", arg_state), -EWOULDBLOCK)
+                                            : log_error_errno(error, "Failed to lock %s: %m", path);
+        }
+        return TAKE_FD(fd);
+}
+
+static int bind_listener(const struct Config *config) {
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        uid_t uid;
+        gid_t gid;
+        if ((size_t) snprintf(address.sun_path, sizeof address.sun_path, "%s/spawner.sock", arg_state) >= sizeof address.sun_path)
+                return log_error_errno(ENAMETOOLONG, "The state folder's path is too long for a socket: %m");
+        int fd _cleanup_close_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (fd < 0)
+                return -errno;
+        config_server_ids(config, &uid, &gid);
+        (void) unlink(address.sun_path); /* the lock says that nobody listens there any more */
+        mode_t mask = umask(0117);
+        int r = bind(fd, (struct sockaddr *) &address, sizeof address) < 0 ? -errno : 0;
+        umask(mask);
+        if (r >= 0 && (chown(address.sun_path, 0, gid) < 0 || listen(fd, 16) < 0))
+                r = -errno;
+        return r < 0 ? log_error_errno(r, "Failed to listen on %s: %m", address.sun_path) : TAKE_FD(fd);
+}
+
+static int take_listener(const struct Config *config) {
+        int n = sd_listen_fds(1);
+        if (n < 0)
+                return log_error_errno(n, "Failed to look for sockets passed to us: %m");
+        if (n == 0)
+                return bind_listener(config);
+        if (n > 1 || sd_is_socket(SD_LISTEN_FDS_START, AF_UNIX, SOCK_SEQPACKET, 1) <= 0) {
+                log_error("LISTEN_FDS must pass exactly one listening Unix socket of type SOCK_SEQPACKET.");
+                return -EINVAL;
+        }
+        int r = set_nonblock(SD_LISTEN_FDS_START, true);
+        return r < 0 ? r : SD_LISTEN_FDS_START;
+}
+
+static int on_hup(sd_event_source *s, const struct signalfd_siginfo *info, void *userdata) {
+        struct Main *m = userdata;
+        _cleanup_free_ char *error = NULL;
+        struct Config *config = NULL;
+        int r = config_load(arg_config, &config, &error);
+        if (r < 0) {
+                log_error("The configuration stays as it was: %s", error ? error : strerror(-r));
+                return 0;
+        }
+        spawner_reload_caps(m->spawner, &config->caps);
+        if (config->n_runtimes != m->config->n_runtimes)
+                log_notice("Other runtimes are configured; the spawner takes them over when it is started again.");
+        log_info("Caps were read again.");
+        config_free(config);
+        return 0;
+}
+
+static int watch_signals(struct Main *m) {
+        sigset_t set;
+        signal(SIGPIPE, SIG_IGN);
+        signal(SIGCHLD, SIG_DFL); /* ignored, it would take the wait statuses away */
+        sigemptyset(&set);
+        sigaddset(&set, SIGTERM);
+        sigaddset(&set, SIGINT);
+        sigaddset(&set, SIGHUP);
+        if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+                return -errno;
+        int r = sd_event_add_signal(m->event, NULL, SIGTERM, NULL, NULL);
+        if (r >= 0)
+                r = sd_event_add_signal(m->event, NULL, SIGINT, NULL, NULL);
+        return r < 0 ? r : sd_event_add_signal(m->event, NULL, SIGHUP, on_hup, m);
+}
+
+static void add_configured_waive(const struct Config *config) {
+        for (char *const *w = config->waive; w && *w; w++)
+                if (strv_contains((char *const *) controller_names, *w) && !strv_contains(arg_waive, *w))
+                        (void) strv_extend(&arg_waive, *w);
+}
+
+/* Exit statuses: 78 = the config or the machine must change first, 1 = anything else. */
+static int run(struct Main *m) {
+        _cleanup_free_ char *error = NULL;
+        int r = config_load(arg_config, &m->config, &error);
+        if (r < 0) {
+                log_error("%s", error ? error : strerror(-r));
+                return EX_CONFIG;
+        }
+        add_configured_waive(m->config);
+        m->lock = lock_state();
+        if (m->lock < 0)
+                return m->lock == -EWOULDBLOCK ? EX_CONFIG : EXIT_FAILURE;
+        if (raise_limits() < 0)
+                return EX_CONFIG;
+        r = sd_event_default(&m->event);
+        if (r >= 0)
+                r = watch_signals(m);
+        if (r < 0)
+                return log_error_errno(r, "Failed to set up the event loop (must be started as root): %m"), EXIT_FAILURE;
+        int listener = take_listener(m->config);
+        if (listener < 0)
+                return EXIT_FAILURE;
+        char state[PATH_MAX];
+        const struct SpawnerSetup setup = {
+                .event = m->event, .config = m->config, .state = realpath(arg_state, state) ? state : arg_state,
+                .waive = arg_waive, .listener = listener,
+        };
+        r = spawner_new(&setup, &m->spawner, &error);
+        if (r < 0) {
+                log_error("%s", error ? error : strerror(-r));
+                return EX_CONFIG;
+        }
+        (void) sd_notify(0, "READY=1");
+        log_info("Ready.");
+        r = sd_event_loop(m->event);
+        (void) sd_notify(0, "STOPPING=1");
+        return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv) {
+        struct Main m = {.lock = -EBADF};
+        int r = parse_args(argc, argv);
+        if (r <= 0)
+                return r < 0 ? EX_USAGE : EXIT_SUCCESS;
+        if (ensure_standard_fds() < 0)
+                return EXIT_FAILURE;
+        log_open("glovebox-spawner");
+        r = run(&m);
+        spawner_free(m.spawner);
+        sd_event_unref(m.event);
+        config_free(m.config);
+        close_fd(m.lock);
+        strv_free(arg_waive);
+        return r;
+}

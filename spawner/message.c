@@ -1,0 +1,143 @@
+/* What the server may say: each packet is unpacked and checked here before anything acts on it. The server keeps to the operator's caps by
+ * itself; that it does is not believed, so a value outside ends the connection. */
+#include "spawner/message.h"
+
+#include <math.h>
+
+#include "common/wire.h"
+
+typedef Glovebox__Internal__ToSpawner ToSpawner;
+
+struct Context {
+        struct MessageBounds *bounds;
+        const struct MessageHandler *handler;
+        const char *reason;
+};
+
+static int refuse(struct Context *c, const char *reason) {
+        c->reason = reason;
+        return -EPROTO;
+}
+
+/* The fields of CellLimits by the names of limit_table. */
+static int check_limits(struct Context *c, const Glovebox__Internal__CellLimits *m, struct Limits *ret) {
+        if (!m)
+                return refuse(c, "limits are missing");
+        struct Limits l = {
+                .memory_bytes = m->memory_bytes,
+                .cpus = m->cpus,
+                .max_processes = m->max_processes,
+                .workspace_bytes = m->workspace_bytes,
+                .workspace_inodes = m->workspace_inodes,
+        };
+        if (!isfinite(m->cpus))
+                return refuse(c, "limit cpus is not a number");
+        static const size_t offsets[] = {
+                offsetof(struct Limits, memory_bytes),    offsetof(struct Limits, cpus),             offsetof(struct Limits, max_processes),
+                offsetof(struct Limits, workspace_bytes), offsetof(struct Limits, workspace_inodes),
+        };
+        for (const struct LimitInfo *i = limit_table; i->field; i++) {
+                bool shapes_cell = false;
+                for (size_t k = 0; k < ELEMENTSOF(offsets); k++)
+                        shapes_cell |= offsets[k] == i->offset;
+                if (!shapes_cell)
+                        continue;
+                double value = limit_get(&l, i);
+                if (!(value >= i->minimum && value <= limit_get(&c->bounds->caps, i)))
+                        return refuse(c, i->field);
+        }
+        *ret = l;
+        return 0;
+}
+
+static int on_hello(struct Context *c, const ToSpawner *m) {
+        if (c->bounds->greeted)
+                return refuse(c, "a second Hello");
+        if (m->hello->protocol != WIRE_PROTOCOL)
+                return refuse(c, "another version of the protocol");
+        c->bounds->greeted = true;
+        return c->handler->hello(c->handler->userdata);
+}
+
+static const struct CellKind *kind_by_name(const char *name) {
+        static const struct CellKind *const kinds[] = {&native_kind};
+        if (isempty(name))
+                return kinds[0];
+        for (size_t i = 0; i < ELEMENTSOF(kinds); i++)
+                if (streq(kinds[i]->name, name))
+                        return kinds[i];
+        return NULL;
+}
+
+static int on_open_cell(struct Context *c, const ToSpawner *m) {
+        const Glovebox__Internal__OpenCell *o = m->open_cell;
+        const struct Runtime *runtime = isempty(o->runtime) ? NULL : config_runtime(c->bounds->config, o->runtime);
+        struct CellSpec spec = {.id = o->cell, .kind = kind_by_name(o->kind), .tag = o->tag};
+        if (!runtime)
+                return refuse(c, "an unknown runtime");
+        if (!spec.kind)
+                return refuse(c, "an unknown kind of cell");
+        if (strlen(o->tag) > CELL_TAG_MAX || !utf8_is_valid(o->tag, strlen(o->tag)))
+                return refuse(c, "tag");
+        spec.runtime = (unsigned) (runtime - c->bounds->config->runtimes);
+        int r = check_limits(c, o->limits, &spec.limits);
+        return r < 0 ? r : c->handler->open_cell(c->handler->userdata, &spec);
+}
+
+static int on_start_run(struct Context *c, const ToSpawner *m) {
+        const Glovebox__Internal__StartRun *s = m->start_run;
+        struct RunSpec run = {.number = s->run, .merge_streams = s->merge_streams, .probe_version = s->probe_version};
+        int r = check_limits(c, s->limits, &run.limits);
+        return r < 0 ? r : c->handler->start_run(c->handler->userdata, s->cell, &run);
+}
+
+static int on_end_run(struct Context *c, const ToSpawner *m) {
+        return c->handler->end_run(c->handler->userdata, m->end_run->cell, m->end_run->run);
+}
+
+static int on_ask_waiting(struct Context *c, const ToSpawner *m) {
+        return c->handler->ask_waiting(c->handler->userdata, m->ask_waiting->cell, m->ask_waiting->run);
+}
+
+static int on_close_cell(struct Context *c, const ToSpawner *m) {
+        return c->handler->close_cell(c->handler->userdata, m->close_cell->cell);
+}
+
+static const struct {
+        Glovebox__Internal__ToSpawner__MessageCase type;
+        int (*handle)(struct Context *c, const ToSpawner *m);
+} handlers[] = {
+        {GLOVEBOX__INTERNAL__TO_SPAWNER__MESSAGE_HELLO, on_hello},
+        {GLOVEBOX__INTERNAL__TO_SPAWNER__MESSAGE_OPEN_CELL, on_open_cell},
+        {GLOVEBOX__INTERNAL__TO_SPAWNER__MESSAGE_START_RUN, on_start_run},
+        {GLOVEBOX__INTERNAL__TO_SPAWNER__MESSAGE_END_RUN, on_end_run},
+        {GLOVEBOX__INTERNAL__TO_SPAWNER__MESSAGE_ASK_WAITING, on_ask_waiting},
+        {GLOVEBOX__INTERNAL__TO_SPAWNER__MESSAGE_CLOSE_CELL, on_close_cell},
+};
+
+static int dispatch(struct Context *c, const ToSpawner *m) {
+        if (!c->bounds->greeted && m->message_case != GLOVEBOX__INTERNAL__TO_SPAWNER__MESSAGE_HELLO)
+                return refuse(c, "no Hello first");
+        for (size_t i = 0; i < ELEMENTSOF(handlers); i++)
+                if (handlers[i].type == m->message_case)
+                        return handlers[i].handle(c, m);
+        return refuse(c, "an unknown message");
+}
+
+int message_handle(struct MessageBounds *bounds, const uint8_t *bytes, size_t size, size_t n_fds, const struct MessageHandler *handler,
+                   const char **ret_reason) {
+        struct Context c = {.bounds = bounds, .handler = handler, .reason = "it came at the wrong time"};
+        ProtobufCMessage *m = wire_unpack(&glovebox__internal__to_spawner__descriptor, bytes, size);
+        int r;
+        if (!m)
+                r = refuse(&c, "it cannot be decoded");
+        else if (n_fds > 0 || ((ToSpawner *) m)->n_roles > 0)
+                r = refuse(&c, "it brings descriptors"); /* the server has none to give */
+        else
+                r = dispatch(&c, (ToSpawner *) m);
+        if (m)
+                protobuf_c_message_free_unpacked(m, NULL);
+        if (r < 0)
+                *ret_reason = c.reason;
+        return r;
+}

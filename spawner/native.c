@@ -1,0 +1,333 @@
+/* Cells made of namespaces. A cell holds a slot of uids, a cgroup, and an init that the builder made; each is taken in prepare in this
+ * order and given back by destroy, which verifies that nothing is left before a uid can be used again. */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+
+#include "common/log.h"
+#include "spawner/builder.h"
+#include "spawner/cell.h"
+#include "spawner/run.h"
+#include "spawner/slots.h"
+#include "spawner/waiting.h"
+
+#define DESTROY_TIME (10 * USEC_PER_SEC)
+#define REMOVE_PAUSE (5 * USEC_PER_MSEC)
+#define PF_EXITING 0x4
+
+struct Native {
+        struct Cell *cell;
+        int slot;
+        struct CellCgroup *cgroup;
+        bool cgroup_pending;      /* made by the driver, not answered yet */
+        struct Leaf init_leaf;
+        struct Build build;
+        pid_t init_pid;
+        int init;                 /* pidfd */
+        sd_event_source *init_source;
+        struct Run run;
+        bool destroying;
+        struct Wait gone;
+        sd_event_source *retry;
+        usec_t destroy_deadline;
+};
+
+static void native_destroy_go_on(struct Native *n);
+
+static struct Cgroups *cgroups(struct Native *n) {
+        return n->cell->world->cgroups;
+}
+
+static int native_on_init_exit(sd_event_source *s, int fd, uint32_t revents, void *userdata) {
+        struct Native *n = userdata;
+        n->init_source = sd_event_source_disable_unref(n->init_source);
+        cell_on_lost(n->cell);
+        return 0;
+}
+
+static void native_on_built(struct Build *b, int error, const char *step, pid_t pid, int pidfd) {
+        struct Native *n = CONTAINER_OF(b, struct Native, build);
+        n->init = pidfd;
+        n->init_pid = pid;
+        if (n->destroying) {
+                native_destroy_go_on(n);
+                return;
+        }
+        if (error >= 0) {
+                step = "watch init";
+                error = sd_event_add_io(n->cell->world->event, &n->init_source, n->init, EPOLLIN, native_on_init_exit, n);
+        }
+        cell_on_prepared(n->cell, MIN(error, 0), step);
+}
+
+static int native_build(struct Native *n) {
+        struct Cell *c = n->cell;
+        int r = leaf_make(&n->init_leaf, n->cgroup->dir, "init", cgroups(n)->controllers, NULL);
+        if (r < 0)
+                return r;
+        n->build.request = (struct ConstructRequest) {
+                .number = c->number,
+                .runtime = c->runtime,
+                .slot = n->slot,
+                .workspace_bytes = c->limits.workspace_bytes,
+                .workspace_inodes = c->limits.workspace_inodes,
+        };
+        n->build.leaf = n->init_leaf.dir;
+        n->build.on_built = native_on_built;
+        builder_build(c->world->builder, &n->build);
+        return 0;
+}
+
+static void native_on_cgroup(struct CellCgroup *g, int error, void *userdata) {
+        struct Native *n = userdata;
+        n->cgroup_pending = false;
+        if (n->destroying) {
+                native_destroy_go_on(n);
+                return;
+        }
+        if (error >= 0)
+                error = native_build(n);
+        if (error < 0)
+                cell_on_prepared(n->cell, error, "cgroup of the cell");
+}
+
+static bool native_is_gone(void *userdata);
+static void native_on_gone(int error, void *userdata);
+
+static int native_prepare(struct Cell *c) {
+        struct Native *n = calloc(1, sizeof *n);
+        if (!n)
+                return -ENOMEM;
+        *n = (struct Native) {
+                .cell = c, .slot = -1, .init = -EBADF, .init_leaf = {.dir = -EBADF, .events = -EBADF},
+                .gone = {.is_over = native_is_gone, .on_over = native_on_gone, .userdata = n},
+        };
+        run_init(&n->run);
+        c->impl = n;
+        n->slot = slots_acquire(c->world->slots);
+        if (n->slot < 0)
+                return n->slot;
+        int r = cgroups(n)->driver->make(cgroups(n), c->number, native_on_cgroup, n, &n->cgroup);
+        if (r == 0)
+                n->cgroup_pending = true;
+        else if (r > 0)
+                r = native_build(n);
+        if (r < 0) {
+                if (n->cgroup)
+                        cgroups(n)->driver->remove_leaf(n->cgroup, ""); /* the folder itself */
+                slots_release(c->world->slots, n->slot);
+        }
+        return MIN(r, 0);
+}
+
+/* When init dies, the kernel kills all the cell's processes first and lets init's end be seen last: so ask whether it is dying. */
+static bool init_is_dying(const struct Native *n) {
+        char path[64], stat[512];
+        snprintf(path, sizeof path, "/proc/%d/stat", n->init_pid);
+        struct pollfd p = {.fd = n->init, .events = POLLIN};
+        if (poll(&p, 1, 0) > 0)
+                return true;
+        int fd _cleanup_close_ = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0 || read_small(fd, stat, sizeof stat) < 0)
+                return true; /* its pid is gone */
+        const char *end = strrchr(stat, ')');
+        unsigned flags = 0;
+        return !end || sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) != 1 || (flags & PF_EXITING);
+}
+
+static void native_reap(struct Native *n) {
+        struct MainExit e;
+        if (run_reap(&n->run, &e) == 0)
+                return;
+        if (e.signaled && e.status == SIGKILL && !n->destroying && n->cell->state == CELL_RUNNING)
+                e.init_died = init_is_dying(n);
+        cell_on_main_exit(n->cell, &e);
+}
+
+static int native_on_main_exit(sd_event_source *s, int fd, uint32_t revents, void *userdata) {
+        native_reap(userdata);
+        return 0;
+}
+
+static int native_start(struct Cell *c, const struct RunSpec *spec, struct RunFds *ret, const char **ret_step) {
+        struct Native *n = c->impl;
+        const struct RunSetup setup = {
+                .world = c->world,
+                .runtime = &c->world->config->runtimes[c->runtime],
+                .cell_dir = n->cgroup->dir,
+                .init = n->init,
+                .slot = n->slot,
+        };
+        int r = run_start(&n->run, &setup, spec, ret, ret_step);
+        if (r < 0)
+                return r;
+        *ret_step = "watch the main process";
+        return sd_event_add_io(c->world->event, &n->run.source, n->run.pidfd, EPOLLIN, native_on_main_exit, n);
+}
+
+static int native_freeze(struct Cell *c, bool frozen) {
+        struct Native *n = c->impl;
+        return n->run.has_leaf ? cgroup_freeze(n->run.leaf.dir, frozen) : 0;
+}
+
+static int native_usage(struct Cell *c, struct CellUsage *ret) {
+        struct Native *n = c->impl;
+        char text[1024];
+        int fd _cleanup_close_ = openat(n->run.leaf.dir, "cpu.stat", O_RDONLY | O_CLOEXEC);
+        struct CellUsage usage = {};
+        if (fd < 0)
+                return -errno;
+        ssize_t size = read_small(fd, text, sizeof text);
+        int r = size < 0 ? (int) size : keyed_number(text, "usage_usec", &usage.cpu);
+        if (r < 0)
+                return r;
+        int peak _cleanup_close_ = openat(n->run.leaf.dir, "memory.peak", O_RDONLY | O_CLOEXEC);
+        if (peak >= 0 && read_small(peak, text, sizeof text) > 0)
+                usage.memory_peak = strtoull(text, NULL, 10);
+        *ret = usage;
+        return 0;
+}
+
+static int native_kill(struct Cell *c) {
+        struct Native *n = c->impl;
+        return n->run.has_leaf ? cgroup_kill(n->run.leaf.dir) : 0;
+}
+
+static bool native_is_over(struct Cell *c) {
+        struct Native *n = c->impl;
+        native_reap(n);
+        return n->run.pidfd < 0 && (!n->run.has_leaf || leaf_is_populated(&n->run.leaf) == 0);
+}
+
+static void native_finish(struct Cell *c) {
+        struct Native *n = c->impl;
+        if (n->run.has_leaf)
+                cgroups(n)->driver->remove_leaf(n->cgroup, n->run.leaf.name);
+        run_done(&n->run);
+}
+
+static const char *native_waiting_for(struct Cell *c) {
+        struct Native *n = c->impl;
+        return waiting_words(n->run.has_leaf ? waiting_look(n->run.leaf.dir) : WAITING_UNKNOWN);
+}
+
+/* Destroying: kill, wait until no process is left, remove the cgroups, give the slot back. */
+
+static bool native_is_gone(void *userdata) {
+        struct Native *n = userdata;
+        struct pollfd p = {.fd = n->init, .events = POLLIN};
+        native_reap(n);
+        if (n->run.pidfd >= 0 || (n->init >= 0 && poll(&p, 1, 0) == 0))
+                return false;
+        if (n->init_leaf.events >= 0 && leaf_is_populated(&n->init_leaf) != 0)
+                return false;
+        return !n->run.has_leaf || leaf_is_populated(&n->run.leaf) == 0;
+}
+
+static void native_destroyed(struct Native *n, const char *left) {
+        struct Cell *c = n->cell;
+        if (isempty(left))
+                slots_release(c->world->slots, n->slot);
+        cell_on_destroyed(c, left);
+}
+
+static void native_remove(struct Native *n);
+
+static int native_on_retry(sd_event_source *s, uint64_t usec, void *userdata) {
+        native_remove(userdata);
+        return 0;
+}
+
+static void native_on_removed(struct CellCgroup *g, int error, void *userdata) {
+        struct Native *n = userdata;
+        char left[160];
+        if (error >= 0) {
+                native_destroyed(n, "");
+                return;
+        }
+        n->retry = sd_event_source_disable_unref(n->retry);
+        if (now_monotonic() < n->destroy_deadline &&
+            sd_event_add_time_relative(n->cell->world->event, &n->retry, CLOCK_MONOTONIC, REMOVE_PAUSE, 0, native_on_retry, n) >= 0)
+                return;
+        snprintf(left, sizeof left, "cgroup %s: %s", g->name, strerror(-error));
+        native_destroyed(n, left);
+}
+
+static void native_remove(struct Native *n) {
+        if (!n->cgroup) {
+                native_destroyed(n, "");
+                return;
+        }
+        int r = cgroups(n)->driver->remove(n->cgroup, native_on_removed, n);
+        if (r < 0)
+                native_destroyed(n, "cgroup: out of memory");
+}
+
+static void native_on_gone(int error, void *userdata) {
+        struct Native *n = userdata;
+        if (error < 0) {
+                native_destroyed(n, "processes that do not die");
+                return;
+        }
+        n->init_source = sd_event_source_disable_unref(n->init_source);
+        run_done(&n->run);
+        leaf_done(&n->init_leaf);
+        native_remove(n);
+}
+
+static void native_destroy_go_on(struct Native *n) {
+        if (n->build.queued || n->cgroup_pending)
+                return; /* what is under way answers first, and calls again */
+        n->destroy_deadline = now_monotonic() + DESTROY_TIME;
+        n->init_source = sd_event_source_disable_unref(n->init_source);
+        if (n->cgroup && !native_is_gone(n)) {
+                /* The whole cell: both leaves. */
+                int r = cgroup_freeze(n->cgroup->dir, true);
+                int q = cgroup_kill(n->cgroup->dir);
+                if (r < 0 || q < 0)
+                        log_warning_errno(q < 0 ? q : r, "Failed to kill cell %" PRIu64 ", trying by its init alone: %m", n->cell->number);
+                if (n->init >= 0 && syscall(SYS_pidfd_send_signal, n->init, SIGKILL, NULL, 0) < 0 && errno != ESRCH)
+                        log_warning_errno(errno, "Failed to kill the init of cell %" PRIu64 ": %m", n->cell->number);
+        }
+        int r = wait_start(&n->gone, n->cell->world->event, DESTROY_TIME);
+        if (r < 0)
+                native_destroyed(n, "unknown: out of memory");
+}
+
+static void native_destroy(struct Cell *c) {
+        struct Native *n = c->impl;
+        n->destroying = true;
+        native_destroy_go_on(n);
+}
+
+static void native_done(struct Cell *c) {
+        struct Native *n = c->impl;
+        if (!n)
+                return;
+        wait_stop(&n->gone);
+        sd_event_source_disable_unref(n->init_source);
+        sd_event_source_disable_unref(n->retry);
+        run_done(&n->run);
+        leaf_done(&n->init_leaf);
+        close_fd(n->init);
+        cell_cgroup_free(n->cgroup);
+        free(n);
+        c->impl = NULL;
+}
+
+const struct CellKind native_kind = {
+        .name = "native",
+        .prepare = native_prepare,
+        .start = native_start,
+        .freeze = native_freeze,
+        .usage = native_usage,
+        .kill = native_kill,
+        .is_over = native_is_over,
+        .finish = native_finish,
+        .waiting_for = native_waiting_for,
+        .destroy = native_destroy,
+        .done = native_done,
+};

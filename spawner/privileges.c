@@ -1,0 +1,71 @@
+/* Giving up privileges, in the pieces that init and the user's process share. All async-signal-safe. */
+#include "spawner/privileges.h"
+
+#include <linux/capability.h>
+#include <linux/securebits.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#define SECUREBITS                                                                                                             \
+        (SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED | \
+         SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED)
+
+static int drop_bounding(uint64_t keep) {
+        for (unsigned c = 0; c < 64; c++) {
+                if (keep & (1ULL << c))
+                        continue;
+                int there = prctl(PR_CAPBSET_READ, c, 0, 0, 0);
+                if (there < 0)
+                        return 0; /* past the last capability of this kernel */
+                if (there && prctl(PR_CAPBSET_DROP, c, 0, 0, 0) < 0)
+                        return -errno;
+        }
+        return 0;
+}
+
+static int set_capabilities(uint64_t set) {
+        struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+        struct __user_cap_data_struct data[2] = {
+                {.effective = (uint32_t) set, .permitted = (uint32_t) set},
+                {.effective = (uint32_t) (set >> 32), .permitted = (uint32_t) (set >> 32)},
+        };
+        return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
+}
+
+int privileges_drop_bounding(void) {
+        if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
+                return -errno;
+        int r = drop_bounding(0);
+        if (r < 0)
+                return r;
+        return prctl(PR_SET_SECUREBITS, SECUREBITS) < 0 ? -errno : 0;
+}
+
+int privileges_become(uid_t id) {
+        if (syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, id, id, id) < 0 || syscall(SYS_setresuid, id, id, id) < 0)
+                return -errno;
+        return set_capabilities(0);
+}
+
+int privileges_verify_none(void) {
+        struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+        struct __user_cap_data_struct data[2] = {};
+        if (syscall(SYS_capget, &header, data) < 0)
+                return -errno;
+        for (int i = 0; i < 2; i++)
+                if (data[i].effective || data[i].permitted || data[i].inheritable)
+                        return -EPERM;
+        for (unsigned c = 0; c < 64; c++) {
+                int there = prctl(PR_CAPBSET_READ, c, 0, 0, 0);
+                if (there < 0)
+                        return 0;
+                if (there || prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, c, 0, 0) > 0)
+                        return -EPERM;
+        }
+        return 0;
+}
+
+int privileges_keep(uint64_t capabilities) {
+        int r = drop_bounding(capabilities);
+        return r < 0 ? r : set_capabilities(capabilities);
+}

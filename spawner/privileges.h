@@ -1,0 +1,13 @@
+/* Giving up privileges, in the pieces that init and the user's process share. All async-signal-safe. */
+#pragma once
+
+#include "common/util.h"
+
+/* The bounding and ambient sets, and locked securebits; needs CAP_SETPCAP. */
+int privileges_drop_bounding(void);
+/* No groups, gid = uid = id, then no capability of any kind. */
+int privileges_become(uid_t id);
+/* -EPERM when any capability is left in any set. */
+int privileges_verify_none(void);
+/* For the spawner itself: keeps these in all but the inheritable and ambient sets. */
+int privileges_keep(uint64_t capabilities);

@@ -1,0 +1,224 @@
+/* A run of a native cell: pipes, leaf and main process. The spawner is the parent of every main process. */
+#include "spawner/run.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "common/log.h"
+#include "spawner/clone.h"
+#include "spawner/job.h"
+#include "spawner/slots.h"
+#include "spawner/steps/steps.h"
+
+enum PipeName {
+        PIPE_STDIN,
+        PIPE_STDOUT,
+        PIPE_STDERR,
+        PIPE_JOB,
+        PIPE_REPORT,
+        PIPE_MAX_,
+};
+
+/* inside: the end that the cell gets; 0 = it reads, 1 = it writes. */
+static const struct {
+        Glovebox__Internal__Role role;
+        int inside;
+} pipe_table[PIPE_MAX_] = {
+        [PIPE_STDIN] = {GLOVEBOX__INTERNAL__ROLE__ROLE_STDIN, 0},   [PIPE_STDOUT] = {GLOVEBOX__INTERNAL__ROLE__ROLE_STDOUT, 1},
+        [PIPE_STDERR] = {GLOVEBOX__INTERNAL__ROLE__ROLE_STDERR, 1}, [PIPE_JOB] = {GLOVEBOX__INTERNAL__ROLE__ROLE_JOB, 0},
+        [PIPE_REPORT] = {GLOVEBOX__INTERNAL__ROLE__ROLE_REPORT, 1},
+};
+
+static const struct {
+        const char *file;
+        Glovebox__Internal__Role role;
+        int flags;
+        unsigned controller; /* without which it does not exist; 0 = always there */
+} leaf_files[] = {
+        {"cgroup.freeze", GLOVEBOX__INTERNAL__ROLE__ROLE_CGROUP_FREEZE, O_RDWR, 0},
+        {"cgroup.events", GLOVEBOX__INTERNAL__ROLE__ROLE_CGROUP_EVENTS, O_RDONLY, 0},
+        {"cgroup.procs", GLOVEBOX__INTERNAL__ROLE__ROLE_CGROUP_PROCS, O_RDONLY, 0},
+        {"cpu.stat", GLOVEBOX__INTERNAL__ROLE__ROLE_CPU_STAT, O_RDONLY, 0},
+        {"memory.current", GLOVEBOX__INTERNAL__ROLE__ROLE_MEMORY_CURRENT, O_RDONLY, CONTROLLER_MEMORY},
+        {"memory.peak", GLOVEBOX__INTERNAL__ROLE__ROLE_MEMORY_PEAK, O_RDONLY, CONTROLLER_MEMORY},
+        {"memory.events", GLOVEBOX__INTERNAL__ROLE__ROLE_MEMORY_EVENTS, O_RDONLY, CONTROLLER_MEMORY},
+        {"pids.current", GLOVEBOX__INTERNAL__ROLE__ROLE_PIDS_CURRENT, O_RDONLY, CONTROLLER_PIDS},
+        {"pids.peak", GLOVEBOX__INTERNAL__ROLE__ROLE_PIDS_PEAK, O_RDONLY, CONTROLLER_PIDS},
+        {"pids.events", GLOVEBOX__INTERNAL__ROLE__ROLE_PIDS_EVENTS, O_RDONLY, CONTROLLER_PIDS},
+        {"io.stat", GLOVEBOX__INTERNAL__ROLE__ROLE_IO_STAT, O_RDONLY, CONTROLLER_IO},
+};
+
+struct Pipes {
+        int inside[PIPE_MAX_], outside[PIPE_MAX_];
+};
+
+static void pipes_done(struct Pipes *p) {
+        for (int i = 0; i < PIPE_MAX_; i++) {
+                close_fd(p->inside[i]);
+                close_fd(p->outside[i]);
+        }
+}
+
+/* Owned by the cell's user, who may then open /dev/stderr again. */
+static int pipes_make(struct Pipes *p, uid_t owner, bool merge) {
+        for (int i = 0; i < PIPE_MAX_; i++) {
+                int pair[2];
+                if (i == PIPE_STDERR && merge) {
+                        p->inside[i] = fcntl(p->inside[PIPE_STDOUT], F_DUPFD_CLOEXEC, 3);
+                        if (p->inside[i] < 0)
+                                return -errno;
+                        continue;
+                }
+                if (pipe2(pair, O_CLOEXEC) < 0)
+                        return -errno;
+                p->inside[i] = pair[pipe_table[i].inside];
+                p->outside[i] = pair[!pipe_table[i].inside];
+                if (fchown(pair[0], owner, owner) < 0)
+                        return -errno;
+        }
+        return 0;
+}
+
+static int write_head(int job, const struct Runtime *runtime, bool probe) {
+        uint8_t head[JOB_HEAD_MAX];
+        size_t size;
+        int r = job_head(runtime, probe, head, &size);
+        if (r < 0)
+                return r;
+        ssize_t n = write(job, head, size);
+        return n == (ssize_t) size ? 0 : n < 0 ? -errno : -EIO;
+}
+
+static int open_leaf_files(const struct Run *run, unsigned controllers, struct RunFds *ret) {
+        for (size_t i = 0; i < ELEMENTSOF(leaf_files); i++) {
+                if (leaf_files[i].controller & ~controllers)
+                        continue;
+                int fd = openat(run->leaf.dir, leaf_files[i].file, leaf_files[i].flags | O_CLOEXEC);
+                if (fd < 0 && errno == ENOENT && leaf_files[i].controller)
+                        continue; /* an older kernel */
+                if (fd < 0)
+                        return -errno;
+                ret->fds[ret->n] = fd;
+                ret->roles[ret->n++] = leaf_files[i].role;
+        }
+        return 0;
+}
+
+/* The main process: born in its cgroup and in the cell's pid namespace, child of ours all the same. */
+static int clone_main(struct Run *run, const struct RunSetup *setup, struct StepContext *context) {
+        struct clone_args args = {
+                .flags = CLONE_INTO_CGROUP | CLONE_PIDFD | CLONE_CLEAR_SIGHAND,
+                .exit_signal = SIGCHLD,
+                .cgroup = (uint64_t) run->leaf.dir,
+        };
+        int pidfd = -EBADF;
+        args.pidfd = (uint64_t) (uintptr_t) &pidfd;
+        if (setns(setup->init, CLONE_NEWPID) < 0)
+                return -errno;
+        pid_t pid = clone_process(&args);
+        if (pid == 0)
+                steps_run(context);
+        int error = errno;
+        /* Without the way back our next child would be born in a cell. */
+        if (setns(setup->world->own_pidns, CLONE_NEWPID) < 0)
+                abort();
+        if (pid < 0)
+                return -error;
+        run->pid = pid;
+        run->pidfd = pidfd;
+        return 0;
+}
+
+static int prepare_leaf(struct Run *run, const struct RunSetup *setup, const struct RunSpec *spec) {
+        char name[LEAF_NAME_MAX];
+        snprintf(name, sizeof name, "run-%" PRIu64, spec->number);
+        int r = leaf_make(&run->leaf, setup->cell_dir, name, setup->world->cgroups->controllers, &spec->limits);
+        run->has_leaf = r >= 0;
+        return r;
+}
+
+static int start_main(struct Run *run, const struct RunSetup *setup, const struct RunSpec *spec, const struct Pipes *pipes) {
+        struct StepContext context = {
+                .init = setup->init,
+                .user = slot_inside_user(setup->slot),
+                .max_processes = spec->limits.max_processes,
+                .reset_oom_score = setup->world->reset_oom_score,
+                .program = setup->world->start_program,
+                .fds = {pipes->inside[PIPE_STDIN], pipes->inside[PIPE_STDOUT], pipes->inside[PIPE_STDERR], pipes->inside[PIPE_JOB],
+                        pipes->inside[PIPE_REPORT]},
+        };
+        return clone_main(run, setup, &context);
+}
+
+static void give_pipes(struct Pipes *pipes, struct RunFds *ret) {
+        for (int i = 0; i < PIPE_MAX_; i++) {
+                if (pipes->outside[i] < 0)
+                        continue;
+                ret->roles[ret->n] = pipe_table[i].role;
+                ret->fds[ret->n++] = TAKE_FD(pipes->outside[i]);
+        }
+}
+
+int run_start(struct Run *run, const struct RunSetup *setup, const struct RunSpec *spec, struct RunFds *ret, const char **ret_step) {
+        struct Pipes pipes _cleanup_(pipes_done);
+        for (int i = 0; i < PIPE_MAX_; i++)
+                pipes.inside[i] = pipes.outside[i] = -EBADF;
+        *ret_step = "cgroup of the run";
+        int r = prepare_leaf(run, setup, spec);
+        if (r >= 0)
+                r = open_leaf_files(run, setup->world->cgroups->controllers, ret);
+        if (r < 0)
+                return r;
+        *ret_step = "pipes";
+        r = pipes_make(&pipes, slot_host_user(setup->world->slots, setup->slot), spec->merge_streams);
+        if (r < 0)
+                return r;
+        *ret_step = "job";
+        r = write_head(pipes.outside[PIPE_JOB], setup->runtime, spec->probe_version);
+        if (r < 0)
+                return r;
+        *ret_step = "clone the main process";
+        r = start_main(run, setup, spec, &pipes);
+        if (r >= 0)
+                give_pipes(&pipes, ret);
+        return r;
+}
+
+int run_reap(struct Run *run, struct MainExit *ret) {
+        siginfo_t info = {};
+        struct rusage usage;
+        if (run->pidfd < 0)
+                return 0;
+        /* The raw call: it tells the usage too. */
+        if (syscall(SYS_waitid, P_PIDFD, run->pidfd, &info, WEXITED | WNOHANG, &usage) < 0) {
+                log_error_errno(errno, "Failed to wait for a main process: %m");
+                return 0;
+        }
+        if (info.si_pid == 0)
+                return 0;
+        run->source = sd_event_source_disable_unref(run->source);
+        run->pidfd = close_fd(run->pidfd);
+        run->pid = 0;
+        *ret = (struct MainExit) {
+                .signaled = info.si_code != CLD_EXITED,
+                .status = info.si_status,
+                .max_rss_bytes = (uint64_t) usage.ru_maxrss * KIB,
+        };
+        return 1;
+}
+
+void run_init(struct Run *run) {
+        *run = (struct Run) {.pidfd = -EBADF, .leaf = {.dir = -EBADF, .events = -EBADF}};
+}
+
+void run_done(struct Run *run) {
+        run->source = sd_event_source_disable_unref(run->source);
+        run->pidfd = close_fd(run->pidfd);
+        leaf_done(&run->leaf);
+        run_init(run);
+}

@@ -1,0 +1,28 @@
+/* A run of a native cell: pipes, leaf and main process. The spawner is the parent of every main process. */
+#pragma once
+
+#include "spawner/cell-kind.h"
+#include "spawner/limits/leaf.h"
+
+struct Run {
+        struct Leaf leaf;
+        bool has_leaf;
+        int pidfd;              /* of the main process, until it is reaped */
+        pid_t pid;
+        sd_event_source *source;
+};
+
+struct RunSetup {
+        struct CellWorld *world;
+        const struct Runtime *runtime;
+        int cell_dir;           /* the cell's cgroup folder */
+        int init;               /* pidfd of the cell's init */
+        int slot;
+};
+
+void run_init(struct Run *r);
+/* On an error *ret_step is what failed; run_done cleans up. */
+int run_start(struct Run *r, const struct RunSetup *setup, const struct RunSpec *spec, struct RunFds *ret, const char **ret_step);
+/* Reaps the main process if it has ended: 1 and *ret, else 0. */
+int run_reap(struct Run *r, struct MainExit *ret);
+void run_done(struct Run *r);

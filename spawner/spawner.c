@@ -1,0 +1,388 @@
+/* The spawner: listens for the server, and keeps cells for it.
+ *
+ * One connection at a time. Its messages are checked (message.c) and handed to cells (cell.c); cells answer through the connection. When it
+ * ends, its cells are orphans: they are destroyed without a word, and a new server finds a clean spawner at once. */
+#include "spawner/spawner.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/socket.h>
+
+#include "common/log.h"
+#include "spawner/builder.h"
+#include "spawner/cell.h"
+#include "spawner/complain.h"
+#include "spawner/connection.h"
+#include "spawner/layers.h"
+#include "spawner/limits/driver.h"
+#include "spawner/message.h"
+#include "spawner/privileges.h"
+#include "spawner/program.h"
+#include "spawner/slots.h"
+#include "spawner/userns.h"
+
+#define STOP_TIME (12 * USEC_PER_SEC)
+#define TEMPLATE_TIME (30 * USEC_PER_SEC)
+
+/* What is needed once everything stands (linux/capability.h): mounts and namespaces, the pipes' owner, looking at processes, and the root
+ * of a cgroup2 hierarchy, which not even its owner may write to. */
+#define CAP(number) (1ULL << (number))
+#define CAPABILITIES (CAP(0) /* CHOWN */ | CAP(1) /* DAC_OVERRIDE */ | CAP(18) /* SYS_CHROOT */ | CAP(19) /* SYS_PTRACE */ | CAP(21) /* SYS_ADMIN */)
+
+struct Spawner {
+        struct CellWorld world;
+        struct CellOwner owner;
+        struct MessageBounds bounds;
+        struct ConstructPlan plan;
+        int usernses[RUNTIMES_MAX];
+        char *runners;
+        int listener;
+        sd_event_source *accepting;
+        struct Connection *connection;
+        uid_t server_uid;
+        uint64_t max_cells;
+        size_t n_cells;
+        LIST_HEAD(, Cell) cells;
+};
+
+static struct Cell *find_cell(struct Spawner *s, uint64_t id) {
+        struct Cell *c;
+        LIST_FOREACH(c, &s->cells, entry)
+                if (c->id == id && !c->orphan)
+                        return c;
+        return NULL;
+}
+
+/* What cells say. */
+
+static void spawner_send(void *userdata, Glovebox__Internal__FromSpawner *message, const struct RunFds *fds) {
+        struct Spawner *s = userdata;
+        if (s->connection)
+                connection_send(s->connection, message, fds);
+}
+
+static void spawner_on_closed(void *userdata, struct Cell *c) {
+        struct Spawner *s = userdata;
+        LIST_REMOVE(c, entry);
+        s->n_cells--;
+        cell_free(c);
+}
+
+/* What the server says. Cells that are not there have closed by themselves: the server learns of it in a moment. */
+
+static int on_hello(void *userdata) {
+        struct Spawner *s = userdata;
+        Glovebox__Internal__HelloReply reply = GLOVEBOX__INTERNAL__HELLO_REPLY__INIT;
+        reply.protocol = WIRE_PROTOCOL;
+        reply.version = (char *) GLOVEBOX_VERSION;
+        reply.cgroup_driver = (char *) s->world.cgroups->driver->name;
+        reply.max_cells = (uint32_t) s->max_cells;
+        int r = layers_fill(&s->world, &reply);
+        if (r >= 0) {
+                Glovebox__Internal__FromSpawner m = GLOVEBOX__INTERNAL__FROM_SPAWNER__INIT;
+                m.message_case = GLOVEBOX__INTERNAL__FROM_SPAWNER__MESSAGE_HELLO_REPLY;
+                m.hello_reply = &reply;
+                spawner_send(s, &m, NULL);
+        }
+        layers_done(&reply);
+        return r;
+}
+
+static void refuse_cell(struct Spawner *s, uint64_t id, int error, const char *step) {
+        Glovebox__Internal__CellFailed failed = GLOVEBOX__INTERNAL__CELL_FAILED__INIT;
+        failed.cell = id;
+        failed.step = (char *) step;
+        failed.error = -error;
+        failed.detail = strerror(-error);
+        Glovebox__Internal__FromSpawner m = GLOVEBOX__INTERNAL__FROM_SPAWNER__INIT;
+        m.message_case = GLOVEBOX__INTERNAL__FROM_SPAWNER__MESSAGE_CELL_FAILED;
+        m.cell_failed = &failed;
+        spawner_send(s, &m, NULL);
+        Glovebox__Internal__CellClosed closed = GLOVEBOX__INTERNAL__CELL_CLOSED__INIT;
+        closed.cell = id;
+        m.message_case = GLOVEBOX__INTERNAL__FROM_SPAWNER__MESSAGE_CELL_CLOSED;
+        m.cell_closed = &closed;
+        spawner_send(s, &m, NULL);
+}
+
+static int on_open_cell(void *userdata, const struct CellSpec *spec) {
+        struct Spawner *s = userdata;
+        struct Cell *c = NULL;
+        if (find_cell(s, spec->id))
+                return -EPROTO;
+        int r = s->n_cells >= s->max_cells ? -EBUSY : 0;
+        if (r < 0) {
+                refuse_cell(s, spec->id, r, "cells at once");
+                return 0;
+        }
+        r = builder_state(s->world.builder, NULL) == 1 ? builder_exec_error(s->world.builder, spec->runtime) : 0;
+        if (r < 0) {
+                refuse_cell(s, spec->id, r, "interpreter");
+                return 0;
+        }
+        r = cell_new(&s->world, spec, &s->owner, &c);
+        if (r < 0) {
+                log_full(LOG_ERR, r, spec->tag, "Failed to begin a cell: %m");
+                refuse_cell(s, spec->id, r, "begin");
+                return 0;
+        }
+        LIST_INSERT_HEAD(&s->cells, c, entry);
+        s->n_cells++;
+        return 0;
+}
+
+static int on_start_run(void *userdata, uint64_t id, const struct RunSpec *run) {
+        struct Cell *c = find_cell(userdata, id);
+        return c ? cell_start_run(c, run) : 0;
+}
+
+static int on_end_run(void *userdata, uint64_t id, uint64_t run) {
+        struct Cell *c = find_cell(userdata, id);
+        return c ? cell_end_run(c, run) : 0;
+}
+
+static int on_ask_waiting(void *userdata, uint64_t id, uint64_t run) {
+        struct Cell *c = find_cell(userdata, id);
+        return c ? cell_ask_waiting(c, run) : 0;
+}
+
+static int on_close_cell(void *userdata, uint64_t id) {
+        struct Cell *c = find_cell(userdata, id);
+        if (c)
+                cell_close(c);
+        return 0;
+}
+
+static int spawner_on_packet(void *userdata, const struct WirePacket *packet) {
+        struct Spawner *s = userdata;
+        const struct MessageHandler handler = {
+                .hello = on_hello, .open_cell = on_open_cell, .start_run = on_start_run, .end_run = on_end_run,
+                .ask_waiting = on_ask_waiting, .close_cell = on_close_cell, .userdata = s,
+        };
+        const char *reason = "";
+        int r = message_handle(&s->bounds, packet->bytes, packet->size, packet->n_fds, &handler, &reason);
+        if (r < 0)
+                log_warning_errno(r, "A message of the server is refused (%s): %m", reason);
+        return r;
+}
+
+static void orphan_cells(struct Spawner *s) {
+        struct Cell *c, *next;
+        for (c = LIST_FIRST(&s->cells); c; c = next) {
+                next = LIST_NEXT(c, entry); /* closing frees at most c itself */
+                c->orphan = true;
+                cell_close(c);
+        }
+}
+
+static void spawner_on_end(void *userdata, const char *why) {
+        struct Spawner *s = userdata;
+        log_notice("The connection with the server has ended (%s); %zu cells are destroyed.", why, s->n_cells);
+        s->connection = connection_free(s->connection);
+        orphan_cells(s);
+}
+
+static bool peer_may(struct Spawner *s, int fd) {
+        struct ucred peer;
+        socklen_t size = sizeof peer;
+        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+                return false;
+        if (peer.uid == 0 || peer.uid == s->server_uid)
+                return true;
+        log_warning("A connection of uid %u is refused: only uid %u and root may connect.", peer.uid, s->server_uid);
+        return false;
+}
+
+static int spawner_on_accept(sd_event_source *source, int fd, uint32_t revents, void *userdata) {
+        struct Spawner *s = userdata;
+        int peer _cleanup_close_ = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (peer < 0 || !peer_may(s, peer))
+                return 0;
+        if (s->connection && !connection_is_hung_up(s->connection)) {
+                log_warning("A second server is refused: the first is still connected.");
+                return 0;
+        }
+        if (s->connection)
+                spawner_on_end(s, "a new server is there");
+        const struct ConnectionHandler handler = {.on_packet = spawner_on_packet, .on_end = spawner_on_end, .userdata = s};
+        s->bounds.greeted = false;
+        int r = connection_new(s->world.event, TAKE_FD(peer), &handler, &s->connection);
+        if (r < 0)
+                log_error_errno(r, "Failed to take the server's connection: %m");
+        else
+                log_info("The server is connected.");
+        return 0;
+}
+
+/* The inits died with the builder: their pidfds tell each cell. What it was making it reports itself. */
+static void spawner_on_builder_death(void *userdata) {
+}
+
+static int load_program(const char *library, const char *name, int *ret, char **ret_error) {
+        _cleanup_free_ char *path = NULL;
+        if (asprintf(&path, "%s/%s", library, name) < 0)
+                return -ENOMEM;
+        int r = program_load(path, name, ret);
+        return r < 0 ? complain(ret_error, r, "cannot load %s: %s; is the installation complete?", path, strerror(-r)) : 0;
+}
+
+static int prepare_plan(struct Spawner *s, const struct Config *config, char **ret_error) {
+        _cleanup_free_ char *library = NULL;
+        int r = library_dir(&library);
+        if (r < 0)
+                return complain(ret_error, r, "cannot find the library folder beside this program: %s", strerror(-r));
+        r = load_program(library, "glovebox-init", &s->plan.init_program, ret_error);
+        if (r >= 0)
+                r = load_program(library, "glovebox-start", &s->world.start_program, ret_error);
+        if (r < 0)
+                return r;
+        if (asprintf(&s->runners, "%s/inside", library) < 0)
+                return -ENOMEM;
+        s->plan.runners = s->runners;
+        s->plan.slots = slots_count(s->world.slots);
+        for (size_t i = 0; i < config->n_runtimes; i++) {
+                r = userns_make(config, (unsigned) i, &s->usernses[i]);
+                if (r < 0)
+                        return complain(ret_error, r, "cannot make the user namespace of runtime %s: %s (user.max_user_namespaces may be 0)",
+                                    config->runtimes[i].name, strerror(-r));
+                s->plan.runtimes[i] = (struct ConstructRuntime) {
+                        .root = isempty(config->runtimes[i].root) ? "/" : config->runtimes[i].root,
+                        .exec = config->runtimes[i].exec,
+                        .userns = s->usernses[i],
+                };
+                s->plan.n_runtimes++;
+        }
+        return 0;
+}
+
+static int wait_for_builder(struct Spawner *s, char **ret_error) {
+        usec_t deadline = now_monotonic() + TEMPLATE_TIME;
+        while (builder_state(s->world.builder, NULL) == 0) {
+                if (now_monotonic() >= deadline)
+                        return complain(ret_error, -ETIMEDOUT, "the template of the cells was not ready in time");
+                int r = sd_event_run(s->world.event, USEC_PER_SEC);
+                if (r < 0)
+                        return r;
+        }
+        const char *step = "";
+        int r = builder_state(s->world.builder, &step);
+        return r < 0 ? complain(ret_error, r, "cannot make the template of the cells, at \"%s\": %s", step, strerror(-r)) : 0;
+}
+
+static int start_builder(struct Spawner *s, char **ret_error) {
+        const struct BuilderSetup setup = {
+                .event = s->world.event, .plan = &s->plan, .on_death = spawner_on_builder_death, .userdata = s,
+        };
+        int r = builder_new(&setup, &s->world.builder);
+        return r < 0 ? complain(ret_error, r, "cannot start the builder: %s", strerror(-r)) : wait_for_builder(s, ret_error);
+}
+
+static int start_cgroups(struct Spawner *s, const struct SpawnerSetup *setup, char **ret_error) {
+        static const struct CgroupDriver *const drivers[] = {&cgroupfs_driver};
+        const struct CgroupDriver *driver = isempty(setup->config->driver) ? drivers[0] : NULL;
+        for (size_t i = 0; i < ELEMENTSOF(drivers); i++)
+                if (streq(drivers[i]->name, setup->config->driver))
+                        driver = drivers[i];
+        if (!driver)
+                return complain(ret_error, -EINVAL, "cgroup driver \"%s\" is not built; set driver = cgroupfs in section [spawner]", setup->config->driver);
+        const struct CgroupSetup cgroups = {.event = setup->event, .state = setup->state, .waive = setup->waive};
+        return driver->start(&cgroups, &s->world.cgroups, ret_error);
+}
+
+static int spawner_start(struct Spawner *s, const struct SpawnerSetup *setup, char **ret_error) {
+        const struct Config *config = setup->config;
+        if (config->n_runtimes > RUNTIMES_MAX)
+                return complain(ret_error, -E2BIG, "%zu runtimes are configured, at most %d are possible", config->n_runtimes, RUNTIMES_MAX);
+        int r = slots_check_range(config->uid_start, config->uid_count, ret_error);
+        if (r < 0)
+                return r;
+        r = slots_new(config, &s->world.slots);
+        if (r < 0)
+                return complain(ret_error, r, "uid-range must hold at least %d uids", SLOT_UIDS_FIRST + 2);
+        s->max_cells = slots_count(s->world.slots);
+        r = start_cgroups(s, setup, ret_error);
+        if (r >= 0)
+                r = prepare_plan(s, config, ret_error);
+        if (r < 0)
+                return r;
+        r = privileges_keep(CAPABILITIES);
+        if (r < 0)
+                return complain(ret_error, r, "cannot give up capabilities (must be started as root): %s", strerror(-r));
+        r = start_builder(s, ret_error);
+        if (r >= 0)
+                r = sd_event_add_io(setup->event, &s->accepting, s->listener, EPOLLIN, spawner_on_accept, s);
+        return r;
+}
+
+static bool own_oom_score_is_default(void) {
+        char text[16];
+        int fd _cleanup_close_ = open("/proc/self/oom_score_adj", O_RDONLY | O_CLOEXEC);
+        return fd >= 0 && read_small(fd, text, sizeof text) > 0 && strtol(text, NULL, 10) == 0;
+}
+
+int spawner_new(const struct SpawnerSetup *setup, struct Spawner **ret, char **ret_error) {
+        struct Spawner *s _cleanup_(spawner_freep) = calloc(1, sizeof *s);
+        gid_t gid;
+        if (!s) {
+                close_fd(setup->listener);
+                return -ENOMEM;
+        }
+        s->listener = setup->listener;
+        s->plan.init_program = s->world.start_program = -EBADF;
+        for (size_t i = 0; i < RUNTIMES_MAX; i++)
+                s->usernses[i] = -EBADF;
+        s->world.event = setup->event;
+        s->world.config = s->bounds.config = setup->config;
+        s->world.usernses = s->usernses;
+        s->world.reset_oom_score = !own_oom_score_is_default();
+        s->world.own_pidns = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
+        s->bounds.caps = setup->config->caps;
+        s->owner = (struct CellOwner) {.send = spawner_send, .on_closed = spawner_on_closed, .userdata = s};
+        LIST_INIT(&s->cells);
+        config_server_ids(setup->config, &s->server_uid, &gid);
+        if (s->world.own_pidns < 0)
+                return complain(ret_error, -errno, "cannot open /proc/self/ns/pid: %m");
+        int r = spawner_start(s, setup, ret_error);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(s);
+        return 0;
+}
+
+static void wait_for_cells(struct Spawner *s) {
+        usec_t deadline = now_monotonic() + STOP_TIME;
+        while (s->n_cells > 0 && now_monotonic() < deadline)
+                if (sd_event_run(s->world.event, USEC_PER_SEC) < 0)
+                        return;
+}
+
+struct Spawner *spawner_free(struct Spawner *s) {
+        if (!s)
+                return NULL;
+        s->accepting = sd_event_source_disable_unref(s->accepting);
+        s->connection = connection_free(s->connection);
+        orphan_cells(s);
+        wait_for_cells(s);
+        struct Cell *c;
+        while ((c = LIST_FIRST(&s->cells)))
+                spawner_on_closed(s, c);
+        builder_free(s->world.builder);
+        if (s->world.cgroups)
+                s->world.cgroups->driver->stop(s->world.cgroups);
+        slots_free(s->world.slots);
+        for (size_t i = 0; i < RUNTIMES_MAX; i++)
+                close_fd(s->usernses[i]);
+        close_fd(s->plan.init_program);
+        close_fd(s->world.start_program);
+        close_fd(s->world.own_pidns);
+        close_fd(s->listener);
+        free(s->runners);
+        free(s);
+        return NULL;
+}
+
+void spawner_reload_caps(struct Spawner *s, const struct Limits *caps) {
+        s->bounds.caps = *caps;
+}

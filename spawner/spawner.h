@@ -1,0 +1,24 @@
+/* The spawner: listens for the server, and keeps cells for it. */
+#pragma once
+
+#include <systemd/sd-event.h>
+
+#include "common/config.h"
+
+struct Spawner;
+
+struct SpawnerSetup {
+        sd_event *event;
+        const struct Config *config;
+        const char *state;   /* locked */
+        char *const *waive;
+        int listener;        /* SOCK_SEQPACKET, listening; taken */
+};
+
+/* On an error *ret_error is one line for the operator. -EOPNOTSUPP, -EADDRINUSE, -ERANGE, ...: the machine or the config must change. */
+int spawner_new(const struct SpawnerSetup *setup, struct Spawner **ret, char **ret_error);
+/* Destroys all cells, and waits for that. */
+struct Spawner *spawner_free(struct Spawner *s);
+DEFINE_CLEANUP(struct Spawner *, spawner_free)
+/* Takes over the caps of a config that was read again; what shapes user namespaces and templates stays as it was. */
+void spawner_reload_caps(struct Spawner *s, const struct Limits *caps);

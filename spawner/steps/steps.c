@@ -1,0 +1,39 @@
+/* The ordered table of steps, and how it runs. */
+#include "spawner/steps/steps.h"
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+
+#include "common/job.h"
+
+#define EXIT_NOT_STARTED 125
+
+/* Keep in order: each needs what those before it did, and takes away what those before it needed. */
+const struct Step steps_table[] = {
+        {"priority", step_priority},       {"signals", step_signals}, {"namespaces", step_namespaces},   {"session", step_session},
+        {"folder", step_folder},           {"bounding_set", step_bounding_set}, {"ids", step_ids},       {"rlimits", step_rlimits},
+        {"descriptors", step_descriptors}, {"no_new_privs", step_no_new_privs}, {"verify", step_verify}, {NULL, NULL},
+};
+
+_Noreturn static void report(int fd, int error, const char *step) {
+        uint8_t record[JOB_HEADER_SIZE + 4 + 64];
+        size_t length = MIN(strlen(step), (size_t) 64);
+        uint32_t number = (uint32_t) -error;
+        job_put_header(record, REPORT_FAILED, (uint32_t) (4 + length));
+        for (int i = 0; i < 4; i++)
+                record[JOB_HEADER_SIZE + i] = (uint8_t) (number >> (8 * i));
+        memcpy(record + JOB_HEADER_SIZE + 4, step, length);
+        ssize_t n = write(fd, record, JOB_HEADER_SIZE + 4 + length);
+        _exit(n < 0 ? EXIT_NOT_STARTED + 1 : EXIT_NOT_STARTED);
+}
+
+_Noreturn void steps_run(struct StepContext *c) {
+        for (const struct Step *s = steps_table; s->name; s++) {
+                int r = s->run(c);
+                if (r < 0)
+                        report(c->fds[STEP_FD_REPORT], r, s->name);
+        }
+        char *argv[] = {(char *) "glovebox-start", NULL}, *envp[] = {NULL};
+        syscall(SYS_execveat, c->program, "", argv, envp, AT_EMPTY_PATH);
+        report(STEP_FD_REPORT, -errno, "start");
+}

@@ -1,0 +1,43 @@
+/* What stands between the clone of a main process and its program: one ordered table, one file per step.
+ * Everything runs in the child, so only async-signal-safe calls; a step returns 0 or a negative errno. */
+#pragma once
+
+#include "common/util.h"
+
+/* The descriptors of a started program, by number. */
+enum {
+        STEP_FD_JOB = 3,
+        STEP_FD_REPORT = 4,
+        STEP_FD_COUNT = 5,
+};
+
+struct StepContext {
+        int init;                /* pidfd of the cell's init */
+        uid_t user;              /* as called inside the cell; the gid too */
+        uint64_t max_processes;
+        bool reset_oom_score;    /* the spawner's own is not the default */
+        int fds[STEP_FD_COUNT];  /* what becomes 0, 1, 2, job, report */
+        int program;             /* sealed memfd of glovebox-start */
+};
+
+struct Step {
+        const char *name;
+        int (*run)(struct StepContext *c);
+};
+
+extern const struct Step steps_table[]; /* the last has name = NULL */
+
+/* Runs the steps, then the program; reports what fails and exits. */
+_Noreturn void steps_run(struct StepContext *c);
+
+int step_priority(struct StepContext *c);
+int step_signals(struct StepContext *c);
+int step_namespaces(struct StepContext *c);
+int step_session(struct StepContext *c);
+int step_folder(struct StepContext *c);
+int step_bounding_set(struct StepContext *c);
+int step_ids(struct StepContext *c);
+int step_rlimits(struct StepContext *c);
+int step_descriptors(struct StepContext *c);
+int step_no_new_privs(struct StepContext *c);
+int step_verify(struct StepContext *c);

@@ -1,0 +1,259 @@
+/* The mounts that every cell of a root begins with: a mount namespace with a read-only tree, built once and copied per cell.
+ *
+ * Nothing of the host is in it but /usr (and its like), five device nodes and a few files of /etc that programs look up; no /proc, /sys,
+ * /run, /home. Everything is mounted at an own tmpfs, then that becomes the root and the host's tree is let go. */
+#include "spawner/template.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "spawner/slots.h"
+
+#define COPY_MAX (4 * MIB)
+#define LOCKED (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+
+struct Template {
+        const struct TemplateSpec *spec;
+        int source; /* the root that things are taken from */
+        int root;   /* the tmpfs being filled */
+};
+
+/* A detached read-only copy of source/from, following links only within the source. */
+static int bind_from(int source, const char *from, unsigned attributes, const char *to, int root) {
+        struct {
+                uint64_t flags, mode, resolve;
+        } how = {.flags = O_PATH | O_CLOEXEC, .resolve = 0x10 /* RESOLVE_IN_ROOT */};
+        _cleanup_close_ int fd = (int) syscall(SYS_openat2, source, from, &how, sizeof how);
+        if (fd < 0)
+                return -errno;
+        _cleanup_close_ int tree = open_tree(fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE);
+        if (tree < 0)
+                return -errno;
+        struct mount_attr attr = {.attr_set = attributes, .propagation = MS_PRIVATE};
+        if (mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof attr) < 0)
+                return -errno;
+        return move_mount(tree, "", root, to, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? -errno : 0;
+}
+
+static int make_text(int root, const char *path, const char *text) {
+        _cleanup_close_ int fd = openat(root, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+        if (fd < 0)
+                return -errno;
+        for (size_t left = strlen(text); left > 0;) {
+                ssize_t n = write(fd, text, left);
+                if (n < 0)
+                        return -errno;
+                text += n;
+                left -= (size_t) n;
+        }
+        return 0;
+}
+
+static int make_folders(struct Template *t) {
+        static const char *const folders[] = {
+                "dev", "dev/shm", "etc", "etc/ssl", "glovebox", "proc", "tmp", "usr", "var", "workspace", "run", "root", "home",
+        };
+        for (size_t i = 0; i < ELEMENTSOF(folders); i++)
+                if (mkdirat(t->root, folders[i], 0755) < 0)
+                        return -errno;
+        return 0;
+}
+
+/* /usr, and what is beside it: links on a merged-usr system, folders on others. */
+static int make_usr(struct Template *t) {
+        static const char *const beside[] = {"bin", "sbin", "lib", "lib32", "lib64", "libx32"};
+        int r = bind_from(t->source, "usr", LOCKED, "usr", t->root);
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(beside); i++) {
+                char target[PATH_MAX];
+                struct stat st;
+                if (fstatat(t->source, beside[i], &st, AT_SYMLINK_NOFOLLOW) < 0)
+                        continue;
+                if (S_ISDIR(st.st_mode)) {
+                        if (mkdirat(t->root, beside[i], 0755) < 0)
+                                return -errno;
+                        r = bind_from(t->source, beside[i], LOCKED, beside[i], t->root);
+                        continue;
+                }
+                ssize_t n = readlinkat(t->source, beside[i], target, sizeof target - 1);
+                if (n < 0)
+                        continue;
+                target[n] = 0;
+                if (symlinkat(target, t->root, beside[i]) < 0)
+                        return -errno;
+        }
+        return r;
+}
+
+static int make_devices(struct Template *t) {
+        static const char *const nodes[] = {"null", "zero", "full", "random", "urandom"};
+        static const struct {
+                const char *name, *target;
+        } links[] = {
+                {"dev/fd", "/proc/self/fd"},
+                {"dev/stdin", "/proc/self/fd/0"},
+                {"dev/stdout", "/proc/self/fd/1"},
+                {"dev/stderr", "/proc/self/fd/2"},
+                {"var/tmp", "/tmp"},
+        };
+        _cleanup_close_ int host = open("/dev", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (host < 0)
+                return -errno;
+        for (size_t i = 0; i < ELEMENTSOF(nodes); i++) {
+                char to[32];
+                snprintf(to, sizeof to, "dev/%s", nodes[i]);
+                int r = make_text(t->root, to, "");
+                /* Not read-only: that would refuse opening them for writing. */
+                if (r >= 0)
+                        r = bind_from(host, nodes[i], MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, to, t->root);
+                if (r < 0)
+                        return r;
+        }
+        for (size_t i = 0; i < ELEMENTSOF(links); i++)
+                if (symlinkat(links[i].target, t->root, links[i].name) < 0)
+                        return -errno;
+        return 0;
+}
+
+/* The user's uid differs from cell to cell; each has the name sandbox. */
+static int make_passwd(struct Template *t) {
+        _cleanup_free_ char *passwd = NULL, *group = NULL;
+        size_t n;
+        FILE *p = open_memstream(&passwd, &n), *g = open_memstream(&group, &n);
+        if (!p || !g) {
+                if (p)
+                        fclose(p);
+                if (g)
+                        fclose(g);
+                return -ENOMEM;
+        }
+        fputs("root:x:0:0:root:/root:/usr/sbin/nologin\n", p);
+        fputs("root:x:0:\n", g);
+        for (unsigned i = 0; i < t->spec->slots; i++) {
+                unsigned id = slot_inside_user((int) i);
+                fprintf(p, "sandbox:x:%u:%u:sandbox:/workspace:/bin/bash\n", id, id);
+                fprintf(g, "sandbox:x:%u:\n", id);
+        }
+        fputs("nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n", p);
+        fputs("nogroup:x:65534:\n", g);
+        int error = (fclose(p) != 0) | (fclose(g) != 0);
+        int r = error ? -ENOMEM : make_text(t->root, "etc/passwd", passwd);
+        return r < 0 ? r : make_text(t->root, "etc/group", group);
+}
+
+static int make_etc(struct Template *t) {
+        static const struct {
+                const char *path, *text;
+        } files[] = {
+                {"etc/hosts", "127.0.0.1 localhost glovebox\n::1 localhost\n"},
+                {"etc/hostname", "glovebox\n"},
+                {"etc/host.conf", "multi on\n"},
+                {"etc/nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\nprotocols: files\n"},
+                {"etc/resolv.conf", ""},
+                {"etc/timezone", "Etc/UTC\n"},
+                {"etc/fstab", ""},
+        };
+        for (size_t i = 0; i < ELEMENTSOF(files); i++) {
+                int r = make_text(t->root, files[i].path, files[i].text);
+                if (r < 0)
+                        return r;
+        }
+        if (symlinkat("/usr/share/zoneinfo/Etc/UTC", t->root, "etc/localtime") < 0 || symlinkat("/proc/self/mounts", t->root, "etc/mtab") < 0)
+                return -errno;
+        return make_passwd(t);
+}
+
+static int copy_file(struct Template *t, const char *path) {
+        _cleanup_close_ int in = openat(t->source, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        struct stat st;
+        if (in < 0)
+                return errno == ENOENT || errno == ELOOP ? 0 : -errno;
+        if (fstat(in, &st) < 0)
+                return -errno;
+        if (!S_ISREG(st.st_mode) || st.st_size > (off_t) COPY_MAX)
+                return 0;
+        _cleanup_close_ int out = openat(t->root, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+        if (out < 0)
+                return -errno;
+        char buffer[65536];
+        ssize_t n;
+        while ((n = read(in, buffer, sizeof buffer)) > 0)
+                if (write(out, buffer, (size_t) n) != n)
+                        return -EIO;
+        return n < 0 ? -errno : 0;
+}
+
+/* Public data that programs look up in /etc; where the host lacks one, the cell does. */
+static int make_extras(struct Template *t) {
+        static const char *const files[] = {"etc/ld.so.cache", "etc/mime.types", "etc/protocols", "etc/services", "etc/bash.bashrc", "etc/inputrc"};
+        static const char *const folders[] = {"etc/alternatives", "etc/ssl/certs", "etc/fonts"};
+        for (size_t i = 0; i < ELEMENTSOF(files); i++) {
+                int r = copy_file(t, files[i]);
+                if (r < 0)
+                        return r;
+        }
+        for (size_t i = 0; i < ELEMENTSOF(folders); i++) {
+                struct stat st;
+                if (fstatat(t->source, folders[i], &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode))
+                        continue;
+                if (mkdirat(t->root, folders[i], 0755) < 0)
+                        return -errno;
+                int r = bind_from(t->source, folders[i], LOCKED | MOUNT_ATTR_NOEXEC, folders[i], t->root);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int make_runners(struct Template *t) {
+        if (isempty(t->spec->runners) || access(t->spec->runners, F_OK) < 0)
+                return 0;
+        _cleanup_close_ int host = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        return host < 0 ? -errno : bind_from(host, t->spec->runners, LOCKED, "glovebox", t->root);
+}
+
+/* The tmpfs becomes the root; the host's tree goes. */
+static int switch_root(struct Template *t) {
+        if (fchdir(t->root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+                return -errno;
+        struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+        return mount_setattr(AT_FDCWD, "/", 0, &attr, sizeof attr) < 0 ? -errno : 0;
+}
+
+static int make_root(struct Template *t) {
+        if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+                return -errno;
+        t->source = open(t->spec->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (t->source < 0)
+                return -errno;
+        /* Over a folder that every host has; only this namespace sees it, and nothing more is needed from there. */
+        if (mount("glovebox", "/proc", "tmpfs", MS_NOSUID | MS_NODEV, "size=16m,nr_inodes=4096,mode=0755") < 0)
+                return -errno;
+        t->root = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        return t->root < 0 ? -errno : 0;
+}
+
+int template_enter(const struct TemplateSpec *spec, const char **ret_step) {
+        static const struct {
+                const char *name;
+                int (*run)(struct Template *t);
+        } steps[] = {
+                {"template root", make_root},         {"template folders", make_folders}, {"template usr", make_usr},
+                {"template devices", make_devices},   {"template etc", make_etc},         {"template extras", make_extras},
+                {"template runners", make_runners},   {"template switch", switch_root},
+        };
+        struct Template t = {.spec = spec, .source = -EBADF, .root = -EBADF};
+        int r = 0;
+        umask(022);
+        for (size_t i = 0; i < ELEMENTSOF(steps) && r >= 0; i++) {
+                r = steps[i].run(&t);
+                *ret_step = steps[i].name;
+        }
+        close_fd(t.source);
+        close_fd(t.root);
+        return r;
+}

@@ -1,0 +1,13 @@
+/* The mounts that every cell of a root begins with: a mount namespace with a read-only tree, built once and copied per cell. */
+#pragma once
+
+#include "common/util.h"
+
+struct TemplateSpec {
+        const char *root;    /* where /usr and the like come from: "/" or a runtime's root */
+        const char *runners; /* folder shown as /glovebox; "" = none there */
+        unsigned slots;      /* lines in /etc/passwd */
+};
+
+/* Turns the calling process's mounts into the template, and leaves it in there. On an error *ret_step is what failed. */
+int template_enter(const struct TemplateSpec *spec, const char **ret_step);
