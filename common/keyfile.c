@@ -22,7 +22,7 @@ struct Reader {
         int error;
 };
 
-static int fail_at(char **error, const char *file, unsigned line, const char *format, va_list ap) {
+PRINTF_LIKE(4, 0) static int fail_at(char **error, const char *file, unsigned line, const char *format, va_list ap) {
         char text[1024], where[32] = "";
         int n;
 
