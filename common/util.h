@@ -39,7 +39,8 @@ typedef uint64_t usec_t;
 #define PRINTF_LIKE(fmt, first) __attribute__((format(printf, fmt, first)))
 
 /* char *p _cleanup_(freep) = strdup(...);  the function is called with the variable's address when it leaves its scope. */
-#define _cleanup_(f) __attribute__((cleanup(f)))
+/* unused: clang would otherwise warn of a variable that is only there to be cleaned up. */
+#define _cleanup_(f) __attribute__((cleanup(f), unused))
 #define _cleanup_free_ _cleanup_(freep)
 #define _cleanup_close_ _cleanup_(closep)
 #define _cleanup_strv_ _cleanup_(strv_freep)

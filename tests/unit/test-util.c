@@ -139,7 +139,7 @@ static void hex(void **state) {
 }
 
 static void library_is_beside_the_program(void **state) {
-        char *path _cleanup_free_ = NULL, *expected _cleanup_free_ = NULL;
+        char *path _cleanup_free_ = NULL;
         struct stat st;
 
         assert_ok(library_dir(&path));
