@@ -282,7 +282,7 @@ int execution_find(struct Executions *x, const struct Caller *caller, const char
 }
 
 int execution_cancel(struct Executions *x, const struct Caller *caller, const char *id, enum ExecutionState *ret_state, struct Refusal *refusal) {
-        struct Execution *e;
+        struct Execution *e = NULL;
 
         int r = execution_find(x, caller, id, &e, refusal);
         if (r != 0)
