@@ -4,27 +4,10 @@
 #include <stdio.h>
 #include <sys/epoll.h>
 
-#include "common/job.h"
 #include "common/log.h"
+#include "server/lease/report.h"
 
 #define START_DEADLINE (20 * USEC_PER_SEC)
-
-/* What glovebox-start reports: a record REPORT_FAILED, or nothing. The bytes come from a cell. */
-static void report_failure(struct Execution *e) {
-        char step[64] = "";
-        uint32_t length = job_get_u32(e->report_bytes + 4);
-
-        if (job_get_u32(e->report_bytes) != REPORT_FAILED || length < 4 || length > REPORT_RECORD_MAX) {
-                execution_fail(e, "report", EBADMSG, "%s", "");
-                return;
-        }
-        size_t n = MIN(MIN((size_t) length, e->report_size - JOB_HEADER_SIZE) - 4, sizeof step - 1);
-        for (size_t i = 0; i < n; i++) {
-                char c = (char) e->report_bytes[JOB_HEADER_SIZE + 4 + i];
-                step[i] = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ? c : '?';
-        }
-        execution_fail(e, step, (int) (job_get_u32(e->report_bytes + JOB_HEADER_SIZE) & 0xfff), "%s", "");
-}
 
 /* Reads what is there. At its end: without a word the program runs, else it could not be started. */
 static void report_read(struct Execution *e) {
@@ -38,10 +21,12 @@ static void report_read(struct Execution *e) {
                         continue;
                 break;
         }
-        if (e->report_size >= JOB_HEADER_SIZE + 4)
-                report_failure(e);
-        else if (e->report_size > 0)
-                execution_fail(e, "report", EBADMSG, "%s", "");
+        struct Report report;
+        int r = report_parse(e->report_bytes, e->report_size, &report);
+        if (r < 0)
+                execution_fail(e, "report", r, "%s", "");
+        else if (r > 0)
+                execution_fail(e, report.step, report.error, "%s", "");
         else
                 execution_run(e);
 }
