@@ -5,7 +5,7 @@ import time
 
 print(f"Hello from Python {platform.python_version()} in a cell of its own:")
 for what, value in [
-    ("user id outside root's reach", os.getuid()),
+    ("user id", os.getuid()),
     ("processes to be seen here", sum(name.isdigit() for name in os.listdir("/proc"))),
     ("network interfaces", ", ".join(sorted(line.split(":")[0].strip() for line in open("/proc/net/dev") if ":" in line))),
     ("working directory", os.getcwd()),
