@@ -203,6 +203,16 @@ static int on_hup(sd_event_source *s, const struct signalfd_siginfo *info, void 
         return 0;
 }
 
+static int on_term(sd_event_source *s, const struct signalfd_siginfo *info, void *userdata) {
+        struct Main *m = userdata;
+        (void) sd_notify(0, "STOPPING=1");
+        if (m->spawner)
+                spawner_stop(m->spawner);
+        else
+                sd_event_exit(m->event, 0);
+        return 0;
+}
+
 static int watch_signals(struct Main *m) {
         sigset_t set;
         signal(SIGPIPE, SIG_IGN);
@@ -213,9 +223,9 @@ static int watch_signals(struct Main *m) {
         sigaddset(&set, SIGHUP);
         if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
                 return -errno;
-        int r = sd_event_add_signal(m->event, NULL, SIGTERM, NULL, NULL);
+        int r = sd_event_add_signal(m->event, NULL, SIGTERM, on_term, m);
         if (r >= 0)
-                r = sd_event_add_signal(m->event, NULL, SIGINT, NULL, NULL);
+                r = sd_event_add_signal(m->event, NULL, SIGINT, on_term, m);
         return r < 0 ? r : sd_event_add_signal(m->event, NULL, SIGHUP, on_hup, m);
 }
 
@@ -260,7 +270,6 @@ static int run(struct Main *m) {
         (void) sd_notify(0, "READY=1");
         log_info("Ready.");
         r = sd_event_loop(m->event);
-        (void) sd_notify(0, "STOPPING=1");
         return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 

@@ -234,6 +234,12 @@ static void native_destroyed(struct Native *n, const char *left) {
         cell_on_destroyed(c, left);
 }
 
+static void native_left(struct Native *n, const char *what, int error) {
+        char left[160];
+        snprintf(left, sizeof left, "%s: %s", what, strerror(-error));
+        native_destroyed(n, left);
+}
+
 static void native_remove(struct Native *n);
 
 static int native_on_retry(sd_event_source *s, uint64_t usec, void *userdata) {
@@ -243,7 +249,6 @@ static int native_on_retry(sd_event_source *s, uint64_t usec, void *userdata) {
 
 static void native_on_removed(struct CellCgroup *g, int error, void *userdata) {
         struct Native *n = userdata;
-        char left[160];
         if (error >= 0) {
                 native_destroyed(n, "");
                 return;
@@ -252,8 +257,7 @@ static void native_on_removed(struct CellCgroup *g, int error, void *userdata) {
         if (now_monotonic() < n->destroy_deadline &&
             sd_event_add_time_relative(n->cell->world->event, &n->retry, CLOCK_MONOTONIC, REMOVE_PAUSE, 0, native_on_retry, n) >= 0)
                 return;
-        snprintf(left, sizeof left, "cgroup %s: %s", g->name, strerror(-error));
-        native_destroyed(n, left);
+        native_left(n, g->name, error);
 }
 
 static void native_remove(struct Native *n) {
@@ -263,7 +267,7 @@ static void native_remove(struct Native *n) {
         }
         int r = cgroups(n)->driver->remove(n->cgroup, native_on_removed, n);
         if (r < 0)
-                native_destroyed(n, "cgroup: out of memory");
+                native_left(n, n->cgroup->name, r);
 }
 
 static void native_on_gone(int error, void *userdata) {
@@ -294,7 +298,7 @@ static void native_destroy_go_on(struct Native *n) {
         }
         int r = wait_start(&n->gone, n->cell->world->event, DESTROY_TIME);
         if (r < 0)
-                native_destroyed(n, "unknown: out of memory");
+                native_left(n, "cannot wait for its processes", r);
 }
 
 static void native_destroy(struct Cell *c) {

@@ -45,6 +45,8 @@ struct Spawner {
         uint64_t max_cells;
         size_t n_cells;
         LIST_HEAD(, Cell) cells;
+        bool stopping;
+        sd_event_source *stop_deadline;
 };
 
 static struct Cell *find_cell(struct Spawner *s, uint64_t id) {
@@ -63,11 +65,17 @@ static void spawner_send(void *userdata, Glovebox__Internal__FromSpawner *messag
                 connection_send(s->connection, message, fds);
 }
 
-static void spawner_on_closed(void *userdata, struct Cell *c) {
-        struct Spawner *s = userdata;
+static void drop_cell(struct Spawner *s, struct Cell *c) {
         LIST_REMOVE(c, entry);
         s->n_cells--;
         cell_free(c);
+}
+
+static void spawner_on_closed(void *userdata, struct Cell *c) {
+        struct Spawner *s = userdata;
+        drop_cell(s, c);
+        if (s->stopping && s->n_cells == 0)
+                sd_event_exit(s->world.event, 0);
 }
 
 /* What the server says. Cells that are not there have closed by themselves: the server learns of it in a moment. */
@@ -351,23 +359,33 @@ int spawner_new(const struct SpawnerSetup *setup, struct Spawner **ret, char **r
         return 0;
 }
 
-static void wait_for_cells(struct Spawner *s) {
-        usec_t deadline = now_monotonic() + STOP_TIME;
-        while (s->n_cells > 0 && now_monotonic() < deadline)
-                if (sd_event_run(s->world.event, USEC_PER_SEC) < 0)
-                        return;
+static int spawner_on_stop_deadline(sd_event_source *source, uint64_t usec, void *userdata) {
+        struct Spawner *s = userdata;
+        log_warning("%zu cells are still there; the next start removes what is left of them.", s->n_cells);
+        return sd_event_exit(s->world.event, 0);
+}
+
+void spawner_stop(struct Spawner *s) {
+        if (s->stopping)
+                return;
+        s->stopping = true;
+        s->accepting = sd_event_source_disable_unref(s->accepting);
+        s->connection = connection_free(s->connection);
+        orphan_cells(s);
+        if (s->n_cells == 0 ||
+            sd_event_add_time_relative(s->world.event, &s->stop_deadline, CLOCK_MONOTONIC, STOP_TIME, 0, spawner_on_stop_deadline, s) < 0)
+                sd_event_exit(s->world.event, 0);
 }
 
 struct Spawner *spawner_free(struct Spawner *s) {
         if (!s)
                 return NULL;
         s->accepting = sd_event_source_disable_unref(s->accepting);
+        s->stop_deadline = sd_event_source_disable_unref(s->stop_deadline);
         s->connection = connection_free(s->connection);
-        orphan_cells(s);
-        wait_for_cells(s);
         struct Cell *c;
         while ((c = LIST_FIRST(&s->cells)))
-                spawner_on_closed(s, c);
+                drop_cell(s, c);
         builder_free(s->world.builder);
         if (s->world.cgroups)
                 s->world.cgroups->driver->stop(s->world.cgroups);

@@ -17,7 +17,8 @@ struct SpawnerSetup {
 
 /* On an error *ret_error is one line for the operator. -EOPNOTSUPP, -EADDRINUSE, -ERANGE, ...: the machine or the config must change. */
 int spawner_new(const struct SpawnerSetup *setup, struct Spawner **ret, char **ret_error);
-/* Destroys all cells, and waits for that. */
+/* No server and no cells any more; the event loop exits once they are gone, or after a deadline. */
+void spawner_stop(struct Spawner *s);
 struct Spawner *spawner_free(struct Spawner *s);
 DEFINE_CLEANUP(struct Spawner *, spawner_free)
 /* Takes over the caps of a config that was read again; what shapes user namespaces and templates stays as it was. */

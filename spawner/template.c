@@ -140,7 +140,7 @@ static int make_passwd(struct Template *t) {
         }
         fputs("nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n", p);
         fputs("nogroup:x:65534:\n", g);
-        int error = (fclose(p) != 0) | (fclose(g) != 0);
+        int p_error = fclose(p), error = fclose(g) || p_error;
         int r = error ? -ENOMEM : make_text(t->root, "etc/passwd", passwd);
         return r < 0 ? r : make_text(t->root, "etc/group", group);
 }

@@ -87,6 +87,8 @@ int tree_own_folder(char **ret) {
         size_t length = strlen(path), suffix = strlen("/supervisor");
         if (length >= suffix && streq(path + length - suffix, "/supervisor"))
                 path[length - suffix] = 0;
+        if (streq(path, "/"))
+                path[0] = 0;
         return asprintf(ret, "%s%s", point, path) < 0 ? -ENOMEM : 0;
 }
 
