@@ -41,8 +41,8 @@ int target_parse(const char *s, struct Target *ret) {
                         return -EINVAL;
                 if (*s == '[' && colon[-1] == ']')
                         t.host = strndup(s + 1, (size_t) (colon - s) - 2);
-                else if (memchr(s, ':', (size_t) (colon - s)))
-                        return -EINVAL; /* a bare IPv6 address: where would the port begin? */
+                else if (strcspn(s, ":[]") != (size_t) (colon - s))
+                        return -EINVAL; /* a bare IPv6 address, for one: where would the port begin? */
                 else
                         t.host = strndup(s, (size_t) (colon - s));
                 t.port = strdup(colon + 1);

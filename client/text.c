@@ -49,28 +49,51 @@ struct Limits limits_of(const Glovebox__V1__Limits *message) {
 int table_add(struct Table *t, const char *cell) {
         char *safe = console_escape(cell);
 
-        return safe ? strv_push(&t->cells, safe) : -ENOMEM;
+        if (safe && t->n == t->capacity) {
+                size_t capacity = t->capacity ? 2 * t->capacity : 64;
+                char **cells = reallocarray(t->cells, capacity, sizeof(*cells));
+
+                if (!cells) {
+                        free(safe);
+                        return -ENOMEM;
+                }
+                t->cells = cells;
+                t->capacity = capacity;
+        }
+        if (!safe)
+                return -ENOMEM;
+        t->cells[t->n++] = safe;
+        return 0;
 }
 
-void table_print(const struct Table *t, int indent) {
-        size_t n = strv_length(t->cells);
+/* Cells behind the last one that holds something are not printed: no line ends in spaces. */
+static size_t row_length(char *const *row, size_t columns) {
+        while (columns > 0 && !*row[columns - 1])
+                columns--;
+        return columns;
+}
 
-        for (size_t i = 0; i < n; i++) {
-                size_t column = i % t->columns;
-                size_t width = 0;
+int table_print(const struct Table *t, int indent) {
+        size_t *widths _cleanup_free_ = calloc(t->columns, sizeof(*widths));
 
-                if (column == 0)
-                        printf("%*s", indent, "");
-                if (column + 1 == t->columns) {
-                        puts(t->cells[i]);
-                        continue;
-                }
-                for (size_t j = column; j < n; j += t->columns)
-                        width = MAX(width, strlen(t->cells[j]));
-                printf("%-*s  ", (int) width, t->cells[i]);
+        if (!widths)
+                return -ENOMEM;
+        for (size_t i = 0; i < t->n; i++)
+                widths[i % t->columns] = MAX(widths[i % t->columns], strlen(t->cells[i]));
+        for (size_t row = 0; row + t->columns <= t->n; row += t->columns) {
+                size_t length = row_length(t->cells + row, t->columns);
+
+                printf("%*s", length ? indent : 0, "");
+                for (size_t i = 0; i < length; i++)
+                        printf("%-*s%s", i + 1 < length ? (int) widths[i] : 0, t->cells[row + i], i + 1 < length ? "  " : "");
+                putchar('\n');
         }
+        return 0;
 }
 
 void table_done(struct Table *t) {
-        t->cells = strv_free(t->cells);
+        for (size_t i = 0; i < t->n; i++)
+                free(t->cells[i]);
+        free(t->cells);
+        *t = (struct Table) {};
 }

@@ -18,10 +18,12 @@ struct Limits limits_of(const Glovebox__V1__Limits *message);
 /* Cells in rows; columns as wide as their widest cell, the last one ragged. Cells are made harmless when they are added. */
 struct Table {
         size_t columns;
+        size_t n;
+        size_t capacity;
         char **cells;
 };
 
 int table_add(struct Table *t, const char *cell);
 /* indent: spaces in front of each row. */
-void table_print(const struct Table *t, int indent);
+int table_print(const struct Table *t, int indent);
 void table_done(struct Table *t);

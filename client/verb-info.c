@@ -35,7 +35,7 @@ static void print_server(const Info *info, const char *server) {
         (void) table_add(&t, load);
         (void) table_add(&t, "cgroups");
         (void) table_add(&t, info->cgroup_driver);
-        table_print(&t, 0);
+        (void) table_print(&t, 0);
         if (!info->spawner_connected)
                 puts("\nThe spawner is not connected: nothing can run until it is back (executions are refused as UNAVAILABLE).");
 }
@@ -56,7 +56,7 @@ static void print_runtimes(const Info *info) {
                 (void) table_add(&t, runtime->available ? "ready" : "MISSING");
                 (void) table_add(&t, runtime->available ? runtime->version : runtime->detail);
         }
-        table_print(&t, INDENT);
+        (void) table_print(&t, INDENT);
         if (info->n_runtimes == 0)
                 puts("  none: no file in runtimes.d");
 }
@@ -89,7 +89,7 @@ static void print_limits(const Info *info) {
                 (void) table_add(&t, format_limit(limit, limit_get(&caps, limit), buffer, sizeof(buffer)));
                 (void) table_add(&t, is_waived(info, limit->field) ? "NOT ENFORCED on this machine: the operator waived it" : "");
         }
-        table_print(&t, INDENT);
+        (void) table_print(&t, INDENT);
 }
 
 /* "timeout 30 s, memory 512 MiB, idle after 10 s (not before 15 s)": what a profile sets. */
@@ -124,7 +124,7 @@ static void print_profiles(const Info *info) {
                 (void) table_add(&t, info->profiles[i]->name);
                 (void) table_add(&t, text);
         }
-        table_print(&t, INDENT);
+        (void) table_print(&t, INDENT);
 }
 
 static void print_isolation(const Info *info) {
@@ -140,7 +140,7 @@ static void print_isolation(const Info *info) {
                 (void) table_add(&t, layer->in_force ? "in force" : "MISSING");
                 (void) table_add(&t, layer->detail);
         }
-        table_print(&t, INDENT);
+        (void) table_print(&t, INDENT);
         if (missing > 0)
                 printf("  %zu of %zu layers are missing: cells are weaker than they should be.\n", missing, info->n_isolation);
 }

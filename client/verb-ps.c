@@ -135,6 +135,7 @@ static int list_ids(struct List *list) {
 int verb_ps(const struct Options *o) {
         struct Channel *channel _cleanup_(channel_closep) = NULL;
         struct List list = { .options = o };
+        size_t header;
         int r;
 
         r = channel_open(o, &channel);
@@ -143,9 +144,10 @@ int verb_ps(const struct Options *o) {
         list.channel = channel;
         if (!o->json)
                 add_header(&list);
+        header = list.table.n;
         r = o->operands ? list_ids(&list) : list_pages(&list);
-        if (!o->json && (r == 0 || o->operands))
-                table_print(&list.table, 0);
+        if (!o->json && (r == 0 || list.table.n > header))
+                (void) table_print(&list.table, 0);
         table_done(&list.table);
         return r;
 }
