@@ -209,10 +209,8 @@ static int call_admit(struct Call *c, struct Refusal *refusal) {
 
         c->method = method_find(c->details.method);
         c->connection = connections_enter(a->connections, c->handle);
-        if (!c->connection) {
-                log_error("A call came from a connection that is not known; refused");
+        if (!c->connection) /* closed while the call waited in gRPC: it has no name any more */
                 return refuse(refusal, REFUSE_UNAUTHENTICATED, NULL, "the server does not know this connection; connect again");
-        }
         c->caller = c->connection->caller;
         c->caller.is_operator = strv_contains(a->config->operators, c->caller.name);
         if (a->stopping)

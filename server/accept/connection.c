@@ -2,6 +2,7 @@
 #include "server/accept/connection.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -16,7 +17,8 @@
 #define QUARANTINE (2 * USEC_PER_SEC)
 #define FIRST_CALL_DEADLINE (10 * USEC_PER_SEC)
 #define SWEEP_INTERVAL USEC_PER_SEC
-#define FULL_LOG_INTERVAL (10 * USEC_PER_SEC)
+#define TRIM_INTERVAL (10 * USEC_PER_SEC)
+#define COMPLAINT_INTERVAL (10 * USEC_PER_SEC)
 #define TOP_NUMBER 65536
 
 struct Connections {
@@ -27,8 +29,9 @@ struct Connections {
         int base;
         size_t n_numbers, next_number, n_open;
         sd_event_source *sweep; /* enabled while there are connections */
-        usec_t swept_at, full_logged_at;
-        uint64_t n_turned_away;
+        usec_t swept_at, complained_at, trimmed_at;
+        bool trim; /* a connection has closed since memory was given back */
+        uint64_t n_complaints;
 };
 
 /* Upper half of what the process may open: everything else takes the lowest free number. */
@@ -56,6 +59,38 @@ static uint64_t inode_of(int fd) {
         return fstat(fd, &st) < 0 ? 0 : st.st_ino;
 }
 
+/* Not for each: whoever makes trouble could fill the log. */
+static void connections_complain(struct Connections *cs, const struct Caller *caller, const char *why) {
+        usec_t now = now_monotonic();
+
+        cs->n_complaints++;
+        if (now - cs->complained_at < COMPLAINT_INTERVAL)
+                return;
+        cs->complained_at = now;
+        log_warning("Closed a connection of %s: %s (%llu closed like this so far)", caller->name, why, (unsigned long long) cs->n_complaints);
+}
+
+static void connection_free(struct Connection *c) {
+        guard_free(c->guard);
+        account_unref(c->account);
+        free(c);
+}
+
+/* Notices that gRPC has closed it; puts an end to one that never calls. */
+static void connections_look_after(struct Connections *cs, struct Connection *c) {
+        if (c->closed)
+                return;
+        if (inode_of(c->fd) != c->inode) {
+                c->closed = true;
+                c->reusable = cs->swept_at + QUARANTINE;
+                cs->n_open--;
+                cs->trim = true;
+                if (guard_has_cut(c->guard))
+                        connections_complain(cs, &c->caller, "it opened calls or sent frames faster than any honest client");
+        } else if (!c->called && cs->swept_at - c->since > FIRST_CALL_DEADLINE)
+                connection_shut(c);
+}
+
 static void connections_sweep(struct Connections *cs) {
         usec_t now = now_monotonic();
 
@@ -63,26 +98,30 @@ static void connections_sweep(struct Connections *cs) {
         for (struct Connection **at = &cs->first; *at;) {
                 struct Connection *c = *at;
 
-                if (!c->closed && inode_of(c->fd) != c->inode) {
-                        c->closed = true;
-                        c->reusable = now + QUARANTINE;
-                        cs->n_open--;
-                }
-                if (!c->closed && !c->called && now - c->since > FIRST_CALL_DEADLINE)
-                        connection_shut(c);
+                connections_look_after(cs, c);
                 if (c->closed && c->n_calls == 0 && now >= c->reusable) {
                         *at = c->next;
                         cs->by_number[c->fd - cs->base] = NULL;
-                        free(c);
+                        connection_free(c);
                 } else
                         at = &c->next;
         }
+}
+
+/* What a peer made gRPC allocate shall not stay with us after the peer has gone. */
+static void connections_trim(struct Connections *cs) {
+        if (!cs->trim || (cs->first && cs->swept_at - cs->trimmed_at < TRIM_INTERVAL))
+                return;
+        cs->trim = false;
+        cs->trimmed_at = cs->swept_at;
+        (void) malloc_trim(0);
 }
 
 static int connections_on_sweep(sd_event_source *source, uint64_t at, void *userdata) {
         struct Connections *cs = userdata;
 
         connections_sweep(cs);
+        connections_trim(cs);
         if (!cs->first)
                 return 0;
         (void) sd_event_source_set_time_relative(source, SWEEP_INTERVAL);
@@ -120,7 +159,7 @@ struct Connections *connections_free(struct Connections *cs) {
                 struct Connection *c = cs->first;
 
                 cs->first = c->next;
-                free(c);
+                connection_free(c);
         }
         sd_event_source_disable_unref(cs->sweep);
         if (cs->credentials)
@@ -147,14 +186,7 @@ static size_t connections_of(const struct Connections *cs, const struct Caller *
 }
 
 static int connections_turn_away(struct Connections *cs, const struct Caller *caller, const char *bound) {
-        usec_t now = now_monotonic();
-
-        cs->n_turned_away++;
-        if (now - cs->full_logged_at > FULL_LOG_INTERVAL) {
-                cs->full_logged_at = now;
-                log_warning("Closed a new connection of %s: %s is reached (%llu turned away so far)", caller->name, bound,
-                            (unsigned long long) cs->n_turned_away);
-        }
+        connections_complain(cs, caller, bound);
         return -EBUSY;
 }
 
@@ -162,11 +194,11 @@ static int connections_check_bounds(struct Connections *cs, const struct Caller 
         uint64_t max = cs->accept->config->max_connections_per_caller;
 
         if (connections_full(cs, 0))
-                return connections_turn_away(cs, caller, "max-connections");
+                return connections_turn_away(cs, caller, "max-connections is reached");
         if (connections_of(cs, caller) >= max) {
                 connections_sweep(cs);
                 if (connections_of(cs, caller) >= max)
-                        return connections_turn_away(cs, caller, "max-connections-per-caller");
+                        return connections_turn_away(cs, caller, "max-connections-per-caller is reached");
         }
         return 0;
 }
@@ -190,6 +222,35 @@ static int connections_take_number(struct Connections *cs, int fd) {
         return -EMFILE;
 }
 
+static struct Account *connections_account_of(const struct Connections *cs, const struct Caller *caller) {
+        for (const struct Connection *c = cs->first; c; c = c->next)
+                if (streq(c->caller.name, caller->name))
+                        return account_ref(c->account);
+        return account_new();
+}
+
+static int connection_new(struct Connections *cs, int fd, const struct Caller *caller, struct Connection **ret) {
+        struct Connection *c = calloc(1, sizeof(*c));
+        int r;
+
+        if (!c)
+                return -ENOMEM;
+        c->account = connections_account_of(cs, caller);
+        c->fd = r = c->account ? connections_take_number(cs, fd) : -ENOMEM;
+        if (r >= 0)
+                r = guard_new(c->fd, c->account, &c->guard);
+        if (r < 0) {
+                (void) close_fd(c->fd);
+                connection_free(c);
+                return r;
+        }
+        c->inode = inode_of(c->fd);
+        c->caller = *caller;
+        c->since = now_monotonic();
+        *ret = c;
+        return 0;
+}
+
 int connections_add(struct Connections *cs, int fd, const struct Caller *caller) {
         int low _cleanup_close_ = fd, r;
         struct Connection *c;
@@ -199,18 +260,9 @@ int connections_add(struct Connections *cs, int fd, const struct Caller *caller)
         r = connections_check_bounds(cs, caller);
         if (r < 0)
                 return r;
-        c = calloc(1, sizeof(*c));
-        if (!c)
-                return -ENOMEM;
-        c->fd = connections_take_number(cs, low);
-        if (c->fd < 0) {
-                r = c->fd;
-                free(c);
+        r = connection_new(cs, low, caller, &c);
+        if (r < 0)
                 return r;
-        }
-        c->inode = inode_of(c->fd);
-        c->caller = *caller;
-        c->since = now_monotonic();
         c->next = cs->first;
         cs->first = c;
         cs->by_number[c->fd - cs->base] = c;
@@ -232,6 +284,11 @@ struct Connection *connections_enter(struct Connections *cs, grpc_call *call) {
         if (peer && sscanf(peer, "fd:%d", &fd) == 1 && fd >= cs->base && (size_t) (fd - cs->base) < cs->n_numbers)
                 c = cs->by_number[fd - cs->base];
         gpr_free(peer);
+        /* A library that reads in another way would leave us without guard: then better without calls. */
+        if (c && !guard_has_seen(c->guard)) {
+                log_error("gRPC does not read by recvmsg(): this build of the library is not supported");
+                return NULL;
+        }
         if (c) {
                 c->n_calls++;
                 c->called = true;

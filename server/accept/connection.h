@@ -1,6 +1,7 @@
 /* Connections that were handed to gRPC, and whose they are. */
 #pragma once
 
+#include "server/accept/guard.h"
 #include "server/accept/room.h"
 #include "server/caller.h"
 
@@ -11,6 +12,8 @@ struct Connection {
         int fd; /* gRPC's; only its number is ours */
         uint64_t inode;
         struct Caller caller;
+        struct Account *account; /* shared by all connections of the caller */
+        struct Guard *guard;
         usec_t since;     /* accepted */
         usec_t reusable;  /* once closed */
         size_t n_calls;

@@ -9,7 +9,7 @@
 
 #define CALLS_MAX 10000            /* calls in progress, in all */
 #define CALLS_PER_CONNECTION 1000  /* also told to clients as HTTP/2's max_concurrent_streams */
-#define CALLS_POSTED 16            /* that gRPC may fill while the loop is busy */
+#define CALLS_POSTED 64            /* that gRPC may fill while the loop is busy */
 #define WATCHES_PER_CALLER 64      /* health streams */
 #define PEER_PATIENCE (300 * USEC_PER_SEC) /* for a peer that neither sends its request nor takes the answer */
 
