@@ -32,12 +32,16 @@ bool cell_state_may(enum CellState from, enum CellState to) {
         return from < CELL_STATE_MAX_ && to < CELL_STATE_MAX_ && (transitions[from] & MAY(to));
 }
 
+static const char *cell_tag(const struct Cell *c) {
+        return isempty(c->tag) ? NULL : c->tag;
+}
+
 static void cell_set_state(struct Cell *c, enum CellState s) {
         if (!cell_state_may(c->state, s)) {
-                log_full(LOG_CRIT, 0, c->tag, "Cell %" PRIu64 " cannot go from %s to %s.", c->number, cell_state_name(c->state), cell_state_name(s));
+                log_full(LOG_CRIT, 0, cell_tag(c), "Cell %" PRIu64 " cannot go from %s to %s.", c->number, cell_state_name(c->state), cell_state_name(s));
                 abort(); /* a fault of ours: better no spawner than one that has lost count */
         }
-        log_full(LOG_DEBUG, 0, c->tag, "Cell %" PRIu64 " is %s.", c->number, cell_state_name(s));
+        log_full(LOG_DEBUG, 0, cell_tag(c), "Cell %" PRIu64 " is %s.", c->number, cell_state_name(s));
         c->state = s;
 }
 
@@ -59,7 +63,7 @@ static void cell_begin_closing(struct Cell *c) {
 }
 
 static void cell_fail(struct Cell *c, int error, const char *step) {
-        log_full(LOG_WARNING, error, c->tag, "Cell %" PRIu64 " failed at step \"%s\": %m", c->number, step);
+        log_full(LOG_WARNING, error, cell_tag(c), "Cell %" PRIu64 " failed at step \"%s\": %m", c->number, step);
         Glovebox__Internal__CellFailed m = GLOVEBOX__INTERNAL__CELL_FAILED__INIT;
         m.cell = c->id;
         m.step = (char *) step;
@@ -216,7 +220,7 @@ void cell_on_lost(struct Cell *c) {
         if (c->lost || c->state >= CELL_CLOSING)
                 return;
         c->lost = true;
-        log_full(LOG_WARNING, 0, c->tag, "Cell %" PRIu64 " lost its init, which nobody here ended.", c->number);
+        log_full(LOG_WARNING, 0, cell_tag(c), "Cell %" PRIu64 " lost its init, which nobody here ended.", c->number);
         Glovebox__Internal__CellLost m = GLOVEBOX__INTERNAL__CELL_LOST__INIT;
         m.cell = c->id;
         cell_send(c, FROM_SPAWNER(CELL_LOST, cell_lost, &m), NULL);
@@ -225,7 +229,7 @@ void cell_on_lost(struct Cell *c) {
 void cell_on_destroyed(struct Cell *c, const char *left) {
         cell_set_state(c, CELL_CLOSED);
         if (!isempty(left))
-                log_full(LOG_ERR, 0, c->tag, "Cell %" PRIu64 " could not be removed, its uids stay unused: %s", c->number, left);
+                log_full(LOG_ERR, 0, cell_tag(c), "Cell %" PRIu64 " could not be removed, its uids stay unused: %s", c->number, left);
         Glovebox__Internal__CellClosed m = GLOVEBOX__INTERNAL__CELL_CLOSED__INIT;
         m.cell = c->id;
         m.left = (char *) left;

@@ -1,0 +1,286 @@
+/* The real spawner, started as root with this program as its server: what runs in a cell, how it ends, and that nothing is left. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "tests/unit/fake-server.h"
+
+static void assert_out(const char *text) {
+        if (!strstr(cell.out, text))
+                fail_msg("\"%s\" is not in: %s\nstandard error: %s", text, cell.out, cell.err);
+}
+
+/* The tests. */
+
+static void test_output_and_status(void **state) {
+        run_code("bash", "echo out; echo err >&2; exit 7");
+        assert_string_equal(cell.out, "out\n");
+        assert_string_equal(cell.err, "err\n");
+        assert_false(cell.signaled);
+        assert_int_equal(cell.status, 7);
+        assert_int_equal(cell.report_size, 0);
+        run_code("bash", "kill -SEGV $$");
+        assert_true(cell.signaled);
+        assert_int_equal(cell.status, SIGSEGV);
+        run_code("python", "print('p', 1 + 1)");
+        assert_string_equal(cell.out, "p 2\n");
+        run_code("bash", "cat; echo end");
+        assert_string_equal(cell.out, "end\n");
+}
+
+static void test_wall(void **state) {
+        run_code("bash", "cat /proc/self/status; id -un; hostname; ls /proc | grep -c '^1$'; ls -l /proc/self/fd | wc -l;"
+                         "for d in / /usr /etc /dev /proc/sys/kernel; do touch $d/x && echo WROTE $d; done 2>&1;"
+                         "mount -t tmpfs x /tmp && echo MOUNTED; umount /proc && echo UNMOUNTED; unshare -n true && echo UNSHARED;"
+                         "kill -9 1 && echo KILLED; ls /sys /home /root /run; cat /etc/shadow && echo SHADOW;"
+                         "grep -c : /proc/net/dev; ulimit -Hc; cat /proc/self/cgroup | grep '^0::'; env | wc -l; echo x >/dev/stderr && echo reopened;"
+                         "exec 3>/dev/tcp/127.0.0.1/9 || echo refused");
+        const char *const expected[] = {
+                "CapInh:\t0000000000000000", "CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapBnd:\t0000000000000000",
+                "CapAmb:\t0000000000000000", "NoNewPrivs:\t1", "\nGroups:\t \n", "sandbox\nglovebox\n0\n", "0::/\n", "reopened", "refused", "NSpid:",
+        };
+        const char *const forbidden[] = {"WROTE", "\nMOUNTED", "UNMOUNTED", "UNSHARED", "KILLED", "SHADOW", "Uid:\t0"};
+        for (size_t i = 0; i < ELEMENTSOF(expected); i++)
+                assert_out(expected[i]);
+        for (size_t i = 0; i < ELEMENTSOF(forbidden); i++)
+                if (strstr(cell.out, forbidden[i]))
+                        fail_msg("\"%s\" happened: %s", forbidden[i], cell.out);
+}
+
+static void test_uids_are_the_cells_own(void **state) {
+        struct stat st;
+        start_code("bash", "id -u; sleep 100");
+        assert_int_equal(fstat(cell.fds[ROLE(STDOUT)], &st), 0);
+        uid_t first = st.st_uid;
+        struct FakeCell kept = cell;
+        start_code("bash", "sleep 100");
+        assert_int_equal(fstat(cell.fds[ROLE(STDOUT)], &st), 0);
+        assert_int_not_equal(st.st_uid, first);
+        assert_true(first > 65536 && st.st_uid > 65536);
+        end_run();
+        close_cell();
+        cell = kept;
+        end_run();
+        close_cell();
+}
+
+static void test_workspace_is_capped(void **state) {
+        run_code("bash", "head -c 32M /dev/zero >big; stat -c %s big; for i in $(seq 2000); do : >f$i; done; ls | wc -l; ls /tmp | wc -l");
+        char *rest;
+        long bytes = strtol(cell.out, &rest, 10), files = strtol(rest, NULL, 10);
+        assert_true(bytes > 15 * (long) MIB && bytes <= 16 * (long) MIB); /* not 32 */
+        assert_true(files > 500 && files < 1100);
+        assert_true(strstr(cell.err, "No space left") != NULL);
+        run_code("bash", "ls -A | tr '\\n' ' '");
+        assert_string_equal(cell.out, "main.sh "); /* nothing of the last one */
+}
+
+static void test_what_cannot_start(void **state) {
+        assert_false(open_run("broken")); /* the interpreter is not there */
+        assert_true(cell.failed);
+        assert_string_equal(cell.step, "interpreter");
+        next_until(CASE(CELL_CLOSED));
+        assert_string_equal(cell.left, "");
+        start_code("notaprogram", ""); /* it is there, and no program */
+        next_until(CASE(MAIN_EXITED));
+        end_run();
+        close_cell();
+        assert_int_equal(cell.status, 125);
+        assert_true(cell.report_size == JOB_HEADER_SIZE + 4 + strlen("exec"));
+        assert_int_equal(job_get_u32((uint8_t *) cell.report), REPORT_FAILED);
+        assert_int_equal(job_get_u32((uint8_t *) cell.report + JOB_HEADER_SIZE), EACCES);
+        assert_memory_equal(cell.report + JOB_HEADER_SIZE + 4, "exec", 4);
+}
+
+static void test_job_paths(void **state) {
+        static const struct {
+                enum JobType type;
+                const char *bytes;
+                size_t size;
+                const char *step; /* NULL = works */
+        } jobs[] = {
+                {JOB_FILE, "\1a/b", 4, NULL},           {JOB_FILE, "\0../x", 5, "files"},  {JOB_FILE, "\0/etc/x", 7, "files"},
+                {JOB_FILE, "\0a//b", 5, "files"},       {JOB_FILE, "\0main.sh", 8, "files"}, {JOB_FILE, "\2x", 2, "files"},
+                {JOB_WORKING_DIR, "/", 1, NULL},        {JOB_WORKING_DIR, "/nope", 5, "working_dir"},
+                {JOB_WORKING_DIR, "/proc/1/cwd", 11, "working_dir"}, {JOB_WORKING_DIR, "/proc/self/fd/3", 15, "working_dir"},
+                {JOB_TIMEZONE, "Asia/Shanghai", 13, NULL}, {JOB_TIMEZONE, "Nope", 4, "timezone"},
+                {JOB_TIMEZONE, "../../../etc/passwd", 19, "timezone"}, {JOB_EXEC, "/bin/sh", 7, "job"},
+        };
+        for (size_t i = 0; i < ELEMENTSOF(jobs); i++) {
+                assert_true(open_run("bash"));
+                write_record(jobs[i].type, jobs[i].bytes, jobs[i].size);
+                write_record(JOB_CODE, "echo ran", 8);
+                write_record(JOB_END, "", 0);
+                next_until(CASE(MAIN_EXITED));
+                end_run();
+                close_cell();
+                assert_string_equal(cell.out, jobs[i].step ? "" : "ran\n");
+                assert_int_equal(cell.status, jobs[i].step ? 125 : 0);
+                if (jobs[i].step)
+                        assert_memory_equal(cell.report + JOB_HEADER_SIZE + 4, jobs[i].step, strlen(jobs[i].step));
+        }
+}
+
+static void test_what_will_not_die(void **state) {
+        static const char *const codes[] = {
+                "trap '' TERM INT HUP; exec 0<&- 1>&- 2>&-; while :; do :; done",
+                "sleep 100 & setsid sleep 100 & kill -STOP 0",
+                "import os, time\nfor i in range(20):\n  if os.fork() == 0: os.setsid(); time.sleep(600)\nprint('go', flush=True); time.sleep(600)",
+                "import os\nprint('go', flush=True)\nwhile True:\n  try: os.fork()\n  except OSError: pass",
+        };
+        for (size_t i = 0; i < ELEMENTSOF(codes); i++) {
+                start_code(strncmp(codes[i], "import", 6) == 0 ? "python" : "bash", codes[i]);
+                poll(NULL, 0, 500);
+                usec_t before = now_monotonic();
+                end_run();
+                close_cell();
+                assert_true(now_monotonic() - before < 5 * USEC_PER_SEC);
+                assert_true(cell.signaled);
+                assert_int_equal(cell.status, SIGKILL);
+        }
+        assert_int_equal(count_cell_folders(), 0);
+}
+
+static void test_waiting_for(void **state) {
+        static const struct {
+                const char *runtime, *code, *what;
+        } cases[] = {
+                {"bash", "sleep 100", "sleeping"},
+                {"bash", "kill -STOP $$", "stopped by a signal"},
+                {"bash", "while :; do :; done", "computing"},
+                {"python", "import threading\nl = threading.Lock()\nl.acquire()\nl.acquire()", "waiting for a lock"},
+                {"python", "import socket\ns = socket.socket()\ns.bind(('127.0.0.1', 0))\ns.listen()\ns.accept()", "waiting for the network"},
+        };
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                start_code(cases[i].runtime, cases[i].code);
+                for (int try = 0; try < 100 && !streq(cell.what, cases[i].what); try++) {
+                        poll(NULL, 0, 50);
+                        ask_waiting();
+                }
+                assert_string_equal(cell.what, cases[i].what);
+                end_run();
+                close_cell();
+        }
+}
+
+static void test_lost_init(void **state) {
+        start_code("bash", "sleep 100");
+        pid_t init = find_child(spawner.pid, "glovebox-init");
+        assert_true(init > 0);
+        assert_int_equal(kill(init, SIGKILL), 0);
+        /* The loss is told before the exit that it caused. */
+        assert_int_equal(next(), CASE(CELL_LOST));
+        assert_int_equal(next(), CASE(MAIN_EXITED));
+        end_run();
+        close_cell();
+        run_code("bash", "kill -9 $$"); /* by itself: no loss */
+        assert_false(cell.lost);
+        assert_int_equal(cell.status, SIGKILL);
+}
+
+static void test_lost_builder(void **state) {
+        start_code("bash", "sleep 100");
+        pid_t builder = find_child(spawner.pid, "gb-builder");
+        assert_true(builder > 0);
+        assert_int_equal(kill(builder, SIGKILL), 0);
+        next_until(CASE(MAIN_EXITED));
+        assert_true(cell.lost);
+        end_run();
+        close_cell();
+        run_code("bash", "echo again");
+        assert_string_equal(cell.out, "again\n");
+}
+
+static void test_server_goes(void **state) {
+        start_code("bash", "sleep 100 & sleep 100");
+        close_cell_fds();
+        spawner.socket = close_fd(spawner.socket);
+        greet(); /* at once, while the cells are being destroyed */
+        for (int i = 0; i < 200 && count_cell_folders() > 0; i++)
+                poll(NULL, 0, 10);
+        assert_int_equal(count_cell_folders(), 0);
+        int second = try_connect();
+        struct pollfd p = {.fd = second, .events = POLLIN};
+        assert_true(poll(&p, 1, 5000) > 0 && (p.revents & POLLHUP)); /* one at a time */
+        close_fd(second);
+        run_code("bash", "echo again");
+        assert_string_equal(cell.out, "again\n");
+}
+
+static void test_broken_protocol(void **state) {
+        assert_int_equal(send(spawner.socket, "\377\377\377", 3, 0), 3);
+        assert_int_equal(next(), -1);
+        close_fd(spawner.socket);
+        greet();
+        send_open("bash", 1ULL << 50); /* above every cap */
+        assert_int_equal(next(), -1);
+        close_fd(spawner.socket);
+        greet();
+}
+
+static void test_nothing_adds_up(void **state) {
+        run_code("bash", "true");
+        int before = count_fds();
+        for (int i = 0; i < 30; i++)
+                run_code("bash", "true");
+        assert_int_equal(count_fds(), before);
+        assert_int_equal(count_cell_folders(), 0);
+}
+
+static void test_kill_and_sweep(void **state) {
+        start_code("bash", "setsid sleep 1234 & echo $!; sleep 100");
+        poll(NULL, 0, 300);
+        assert_int_equal(kill(spawner.pid, SIGKILL), 0);
+        assert_int_equal(waitpid(spawner.pid, NULL, 0), spawner.pid);
+        close_fd(spawner.socket);
+        assert_int_equal(count_cell_folders(), 1); /* nobody was left to remove it */
+        char text[16];
+        assert_true(read_small(cell.fds[ROLE(CGROUP_PROCS)], text, sizeof text) >= 0 || errno == ENODEV);
+        start_spawner();
+        greet();
+        assert_int_equal(count_cell_folders(), 0);
+        close_cell_fds();
+        run_code("bash", "echo again");
+        assert_string_equal(cell.out, "again\n");
+}
+
+static void test_second_instance_and_stop(void **state) {
+        pid_t first = spawner.pid;
+        int status;
+        start_spawner();
+        assert_int_equal(waitpid(spawner.pid, &status, 0), spawner.pid);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 78);
+        spawner.pid = first;
+        start_code("bash", "sleep 100");
+        kill(first, SIGTERM);
+        assert_int_equal(waitpid(first, &status, 0), first);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        assert_int_equal(count_cell_folders(), -1); /* not even its own folder */
+        close_cell_fds();
+        spawner.pid = 0;
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_output_and_status), cmocka_unit_test(test_wall), cmocka_unit_test(test_uids_are_the_cells_own),
+                cmocka_unit_test(test_workspace_is_capped), cmocka_unit_test(test_what_cannot_start), cmocka_unit_test(test_job_paths),
+                cmocka_unit_test(test_what_will_not_die), cmocka_unit_test(test_waiting_for), cmocka_unit_test(test_lost_init),
+                cmocka_unit_test(test_lost_builder), cmocka_unit_test(test_server_goes), cmocka_unit_test(test_broken_protocol),
+                cmocka_unit_test(test_nothing_adds_up), cmocka_unit_test(test_kill_and_sweep), cmocka_unit_test(test_second_instance_and_stop),
+        };
+        if (geteuid() != 0) {
+                puts("[  SKIPPED ] the spawner needs root; run this test as root");
+                return 77;
+        }
+        return cmocka_run_group_tests(tests, fake_server_set_up, fake_server_tear_down);
+}
