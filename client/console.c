@@ -84,7 +84,7 @@ char *console_escape(const char *s) {
         return text;
 }
 
-static void say(const char *format, va_list list) {
+static void PRINTF_LIKE(1, 0) say(const char *format, va_list list) {
         char *raw _cleanup_free_ = NULL;
         char *safe _cleanup_free_ = NULL;
         char *line _cleanup_free_ = NULL;
