@@ -38,7 +38,8 @@ static const char *cell_tag(const struct Cell *c) {
 
 static void cell_set_state(struct Cell *c, enum CellState s) {
         if (!cell_state_may(c->state, s)) {
-                log_full(LOG_CRIT, 0, cell_tag(c), "Cell %" PRIu64 " cannot go from %s to %s.", c->number, cell_state_name(c->state), cell_state_name(s));
+                log_full(LOG_CRIT, 0, cell_tag(c), "Cell %" PRIu64 " cannot go from %s to %s.", c->number, cell_state_name(c->state),
+                         cell_state_name(s));
                 abort(); /* a fault of ours: better no spawner than one that has lost count */
         }
         log_full(LOG_DEBUG, 0, cell_tag(c), "Cell %" PRIu64 " is %s.", c->number, cell_state_name(s));

@@ -145,12 +145,12 @@ static int lock_state(void) {
         int fd _cleanup_close_ = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (fd < 0)
                 return log_error_errno(errno, "Failed to open %s: %m", path);
-        if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-                int error = errno;
-                return error == EWOULDBLOCK ? (log_error("Another spawner runs with the state folder %s; stop it, or give this one a folder of its own with --state.", arg_state), -EWOULDBLOCK)
-                                            : log_error_errno(error, "Failed to lock %s: %m", path);
-        }
-        return TAKE_FD(fd);
+        if (flock(fd, LOCK_EX | LOCK_NB) >= 0)
+                return TAKE_FD(fd);
+        if (errno != EWOULDBLOCK)
+                return log_error_errno(errno, "Failed to lock %s: %m", path);
+        log_error("Another spawner runs with the state folder %s; stop it, or give this one a folder of its own with --state.", arg_state);
+        return -EWOULDBLOCK;
 }
 
 static int bind_listener(const struct Config *config) {

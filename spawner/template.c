@@ -4,6 +4,7 @@
  * /run, /home. Everything is mounted at an own tmpfs, then that becomes the root and the host's tree is let go. */
 #include "spawner/template.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
@@ -15,6 +16,7 @@
 #include "spawner/slots.h"
 
 #define COPY_MAX (4 * MIB)
+#define RUNNER_DEPTH 6
 #define LOCKED (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
 struct Template {
@@ -167,8 +169,9 @@ static int make_etc(struct Template *t) {
         return make_passwd(t);
 }
 
-static int copy_file(struct Template *t, const char *path) {
-        _cleanup_close_ int in = openat(t->source, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+/* A regular file of at most COPY_MAX, or nothing: links and what is too large are left out. */
+static int copy_file(int from_dir, const char *from, int to_dir, const char *to) {
+        _cleanup_close_ int in = openat(from_dir, from, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         struct stat st;
         if (in < 0)
                 return errno == ENOENT || errno == ELOOP ? 0 : -errno;
@@ -176,7 +179,7 @@ static int copy_file(struct Template *t, const char *path) {
                 return -errno;
         if (!S_ISREG(st.st_mode) || st.st_size > (off_t) COPY_MAX)
                 return 0;
-        _cleanup_close_ int out = openat(t->root, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+        _cleanup_close_ int out = openat(to_dir, to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644 | (st.st_mode & 0111));
         if (out < 0)
                 return -errno;
         char buffer[65536];
@@ -187,12 +190,41 @@ static int copy_file(struct Template *t, const char *path) {
         return n < 0 ? -errno : 0;
 }
 
+/* Folders and files below `from`, into the folder `to`. Copied and not bound, so that no path of the host is seen in a cell. */
+static int copy_tree(int from, int to, int depth) {
+        DIR *dir = fdopendir(from);
+        if (!dir) {
+                close_fd(from);
+                return -ENOMEM;
+        }
+        int r = 0;
+        struct dirent *e;
+        while (r >= 0 && (e = readdir(dir))) {
+                if (e->d_name[0] == '.')
+                        continue;
+                int below = depth > 0 ? openat(from, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+                if (below < 0) {
+                        r = copy_file(from, e->d_name, to, e->d_name);
+                        continue;
+                }
+                r = mkdirat(to, e->d_name, 0755) < 0 ? -errno : 0;
+                _cleanup_close_ int into = openat(to, e->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+                if (into < 0) {
+                        close_fd(below);
+                        r = -errno;
+                } else
+                        r = copy_tree(below, into, depth - 1);
+        }
+        closedir(dir);
+        return r;
+}
+
 /* Public data that programs look up in /etc; where the host lacks one, the cell does. */
 static int make_extras(struct Template *t) {
         static const char *const files[] = {"etc/ld.so.cache", "etc/mime.types", "etc/protocols", "etc/services", "etc/bash.bashrc", "etc/inputrc"};
         static const char *const folders[] = {"etc/alternatives", "etc/ssl/certs", "etc/fonts"};
         for (size_t i = 0; i < ELEMENTSOF(files); i++) {
-                int r = copy_file(t, files[i]);
+                int r = copy_file(t->source, files[i], t->root, files[i]);
                 if (r < 0)
                         return r;
         }
@@ -210,10 +242,15 @@ static int make_extras(struct Template *t) {
 }
 
 static int make_runners(struct Template *t) {
-        if (isempty(t->spec->runners) || access(t->spec->runners, F_OK) < 0)
-                return 0;
-        _cleanup_close_ int host = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-        return host < 0 ? -errno : bind_from(host, t->spec->runners, LOCKED, "glovebox", t->root);
+        int from = open(strempty(t->spec->runners), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (from < 0)
+                return errno == ENOENT ? 0 : -errno; /* there are none */
+        _cleanup_close_ int to = openat(t->root, "glovebox", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (to < 0) {
+                close_fd(from);
+                return -errno;
+        }
+        return copy_tree(from, to, RUNNER_DEPTH);
 }
 
 /* The tmpfs becomes the root; the host's tree goes. */

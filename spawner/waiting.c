@@ -85,7 +85,9 @@ void waiting_add(struct WaitingVote *v, enum Waiting w, bool leader) {
 
 enum Waiting waiting_decide(const struct WaitingVote *v) {
         /* A shell that waits for its child is explained by the child; a first thread that waits for the others, by them. */
-        static const enum Waiting telling[] = {WAITING_COMPUTING, WAITING_STDIN, WAITING_NETWORK, WAITING_PIPE, WAITING_OUTPUT, WAITING_SLEEP, WAITING_EVENT};
+        static const enum Waiting telling[] = {
+                WAITING_STDIN, WAITING_NETWORK, WAITING_PIPE, WAITING_OUTPUT, WAITING_SLEEP, WAITING_EVENT,
+        };
         static const enum Waiting last[] = {WAITING_LOCK, WAITING_STOPPED, WAITING_CHILD};
         if (v->has[WAITING_COMPUTING])
                 return WAITING_COMPUTING;

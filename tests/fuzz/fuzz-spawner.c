@@ -45,7 +45,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* The first byte: has Hello been said? */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         const struct MessageHandler handler = {
-                .hello = on_hello, .open_cell = on_open_cell, .start_run = on_start_run, .end_run = on_two, .ask_waiting = on_two, .close_cell = on_one,
+                .hello = on_hello, .open_cell = on_open_cell, .start_run = on_start_run,
+                .end_run = on_two, .ask_waiting = on_two, .close_cell = on_one,
         };
         const char *reason = NULL;
         caps = limits_caps();

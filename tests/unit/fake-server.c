@@ -168,7 +168,7 @@ void send_open(const char *runtime, uint64_t memory_bytes) {
                 cell.fds[i] = -EBADF;
         cell.id = ++spawner.last_cell;
         SEND(open_cell, OPEN_CELL, Glovebox__Internal__OpenCell v_ = GLOVEBOX__INTERNAL__OPEN_CELL__INIT; v_.cell = cell.id;
-             v_.runtime = (char *) runtime; v_.limits = &limits);
+                v_.runtime = (char *) runtime; v_.limits = &limits);
 }
 
 bool open_run(const char *runtime) {
@@ -176,7 +176,7 @@ bool open_run(const char *runtime) {
         fill_limits(&limits);
         send_open(runtime, limits.memory_bytes);
         SEND(start_run, START_RUN, Glovebox__Internal__StartRun v_ = GLOVEBOX__INTERNAL__START_RUN__INIT; v_.cell = cell.id; v_.run = 1;
-             v_.limits = &limits);
+                v_.limits = &limits);
         return next() == CASE(RUN_STARTED);
 }
 
