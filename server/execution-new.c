@@ -110,7 +110,7 @@ static int create(struct Executions *x, const struct Caller *caller, const struc
                 return r;
         e->log.on_room = execution_on_log_room;
         e->log.userdata = e;
-        r = output_init(&e->output, x->event, &e->log, e->limits.output_bytes);
+        r = output_init(&e->output, x->event, &e->log, e->limits.output_bytes, audit_is_on(&x->audit));
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(e);

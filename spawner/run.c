@@ -15,6 +15,8 @@
 #include "spawner/slots.h"
 #include "spawner/steps/steps.h"
 
+#define OUTPUT_PIPE_SIZE (256 * 1024)
+
 enum PipeName {
         PIPE_STDIN,
         PIPE_STDOUT,
@@ -76,6 +78,9 @@ static int pipes_make(struct Pipes *p, uid_t owner, bool merge) {
                 }
                 if (pipe2(pair, O_CLOEXEC) < 0)
                         return -errno;
+                /* Larger output pipes: fewer switches between program and server. What the kernel will not give is no fault. */
+                if (i == PIPE_STDOUT || i == PIPE_STDERR)
+                        (void) fcntl(pair[0], F_SETPIPE_SZ, OUTPUT_PIPE_SIZE);
                 p->inside[i] = pair[pipe_table[i].inside];
                 p->outside[i] = pair[!pipe_table[i].inside];
                 if (fchown(pair[0], owner, owner) < 0)

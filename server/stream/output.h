@@ -12,7 +12,7 @@
 struct OutputSummary {
         uint64_t size;
         uint8_t head[OUTPUT_EDGE], tail[OUTPUT_EDGE]; /* first and last bytes; tail is a ring ended by size */
-        EVP_MD_CTX *hash;                              /* SHA-256 of all bytes */
+        EVP_MD_CTX *hash;                              /* SHA-256 of all bytes; NULL = not wanted */
 };
 
 struct OutputPipe {
@@ -37,8 +37,9 @@ struct Output {
         void *userdata;
 };
 
-/* Before anything else; callbacks and userdata are set by then and come from the event loop. */
-int output_init(struct Output *o, sd_event *event, struct EventLog *log, uint64_t cap);
+/* Before anything else; callbacks and userdata are set by then and come from the event loop. hash: somebody reads the audit (it
+ * costs about 50 us for 64 KiB). */
+int output_init(struct Output *o, sd_event *event, struct EventLog *log, uint64_t cap, bool hash);
 /* Takes the descriptors; err may be -EBADF (merged streams). */
 int output_start(struct Output *o, sd_event *event, int out, int err);
 void output_done(struct Output *o);

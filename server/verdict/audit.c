@@ -28,6 +28,10 @@ int audit_open(struct Audit *a, const struct Config *config) {
         return 0;
 }
 
+bool audit_is_on(const struct Audit *a) {
+        return a->fd >= 0 || a->journal;
+}
+
 void audit_close(struct Audit *a) {
         a->fd = close_fd(a->fd);
 }
@@ -208,7 +212,7 @@ static void to_file(int fd, char *json) {
 }
 
 static void audit_write(const struct Audit *a, const char *event, const char *message_id, const struct AuditRecord *r) {
-        if (a->fd < 0 && !a->journal)
+        if (!audit_is_on(a))
                 return;
         json_t *o = record_to_json(a, event, r);
         size_t size = json_dumpb(o, NULL, 0, JSON_COMPACT);

@@ -37,6 +37,8 @@ struct AuditRecord {
 
 /* Opens (again) what the config names. */
 int audit_open(struct Audit *a, const struct Config *config);
+/* Somebody gets the records. */
+bool audit_is_on(const struct Audit *a);
 void audit_close(struct Audit *a);
 void audit_start(const struct Audit *a, const struct AuditRecord *record);
 void audit_end(const struct Audit *a, const struct AuditRecord *record);

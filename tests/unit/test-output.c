@@ -44,7 +44,7 @@ static void start(struct Fixture *f, uint64_t cap) {
         f->log.on_room = on_room;
         f->log.userdata = f;
         log_cursor_start(&f->cursor, &f->log, true, on_wake, f);
-        assert_ok(output_init(&f->output, f->event, &f->log, cap));
+        assert_ok(output_init(&f->output, f->event, &f->log, cap, true));
         assert_ok(output_start(&f->output, f->event, out[0], err[0]));
 }
 
