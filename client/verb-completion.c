@@ -45,7 +45,7 @@ static void print_bash(void) {
                "        case ${COMP_WORDS[i]} in\n"
                "        --) return ;;\n"
                "        -*) ;;\n"
-               "        *) case \" $(_glovebox_verbs) \" in *\" ${COMP_WORDS[i]} \"*) verb=${COMP_WORDS[i]}; break ;; esac ;;\n"
+               "        *) case \"$verb  $(_glovebox_verbs) \" in \" \"*\" ${COMP_WORDS[i]} \"*) verb=${COMP_WORDS[i]} ;; esac ;;\n"
                "        esac\n"
                "    done\n"
                "    case $before in\n", GLOVEBOX_VERSION);

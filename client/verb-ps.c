@@ -60,7 +60,9 @@ static void add_time(struct List *list, bool known, usec_t t) {
 }
 
 static void add_row(struct List *list, const Glovebox__V1__Execution *e) {
-        bool ended = e->state == GLOVEBOX__V1__STATE__STATE_FINISHED;
+        const Glovebox__V1__Usage *usage = e->result ? e->result->usage : NULL;
+        usec_t cpu = usage ? duration_usec(usage->cpu_user) + duration_usec(usage->cpu_system) : duration_usec(e->cpu_time);
+        uint64_t bytes = usage ? usage->memory_peak_bytes : e->memory_bytes;
         usec_t since = timestamp_usec(e->accepted_at);
         usec_t now = now_realtime();
         char memory[32];
@@ -71,9 +73,9 @@ static void add_row(struct List *list, const Glovebox__V1__Execution *e) {
         (void) table_add(&list->table, e->runtime);
         (void) table_add(&list->table, state_word(e));
         add_time(list, since > 0, now > since ? now - since : 0);
-        add_time(list, e->cpu_time != NULL, duration_usec(e->cpu_time));
-        (void) table_add(&list->table, e->memory_bytes > 0 ? console_bytes(e->memory_bytes, memory, sizeof(memory)) : "-");
-        add_time(list, !ended && e->idle_for, duration_usec(e->idle_for));
+        add_time(list, usage || e->cpu_time, cpu);
+        (void) table_add(&list->table, bytes > 0 ? console_bytes(bytes, memory, sizeof(memory)) : "-");
+        add_time(list, !usage && e->idle_for, duration_usec(e->idle_for));
         add_labels(list, e);
 }
 

@@ -29,7 +29,8 @@ const struct Verb verb_table[] = {
         },
         {
                 "ps", VERB_PS, "[ID...] [OPTION...]", "list executions",
-                "Lists your executions that run or wait, newest first; with ids, just those. MEMORY, CPU and IDLE are of now.\n",
+                "Lists your executions that run or wait, newest first; with ids, just those. CPU, MEMORY and IDLE are of\n"
+                "now; of those that have ended (--all), STATE is the outcome and MEMORY the peak.\n",
                 "Examples:\n"
                 "  glovebox ps\n"
                 "  glovebox ps --all --json\n"
