@@ -86,7 +86,7 @@ static const char *symbol_behind(const char *symbol, const char *prefix) {
 
         if (n == 0)
                 return symbol;
-        if (strncmp(symbol, prefix, n) != 0 || (symbol[n] && symbol[n] != '.'))
+        if (strncmp(symbol, prefix, n) != 0 || (symbol[n] && (symbol[n] != '.' || !symbol[n + 1])))
                 return NULL;
         return symbol[n] ? symbol + n + 1 : symbol + n;
 }

@@ -81,12 +81,13 @@ static const ProtobufCMessage *details_resource(struct Details *d, const struct 
 }
 
 static const ProtobufCMessage *details_init(struct Details *d, const struct Refusal *r) {
-        if (r->field[0])
-                return details_bad_request(d, r);
+        /* What a program acts on comes before what a person reads: the message names the field in any case. */
         if (r->resource[0])
                 return details_resource(d, r);
         if (r->retry_after > 0)
                 return details_retry(d, r);
+        if (r->field[0])
+                return details_bad_request(d, r);
         return NULL;
 }
 

@@ -28,12 +28,12 @@ struct Handover {
         struct Caller caller;
 };
 
-static int tls_fail(char **ret_error, const char *what, const char *file) {
-        unsigned long code = ERR_peek_last_error();
-        const char *reason = ERR_reason_error_string(code);
+/* The first entry of OpenSSL's list is the cause, later ones say who passed it on. */
+static int tls_fail(char **ret_error, const char *key, const char *file, const char *cure) {
+        unsigned long code = ERR_peek_error();
+        const char *reason = ERR_SYSTEM_ERROR(code) ? strerror(ERR_GET_REASON(code)) : ERR_reason_error_string(code);
 
-        if (ret_error && asprintf(ret_error, "%s %s: %s", what, strempty(file), ERR_SYSTEM_ERROR(code) ? strerror(ERR_GET_REASON(code)) :
-                                                                                 reason ? reason : "unusable") < 0)
+        if (ret_error && asprintf(ret_error, "[tls] %s: %s: %s; %s", key, strempty(file), reason ? reason : "unusable", cure) < 0)
                 *ret_error = NULL;
         ERR_clear_error();
         return -EINVAL;
@@ -49,18 +49,19 @@ static int tls_on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_l
 }
 
 static int tls_load(SSL_CTX *ctx, const struct Config *config, char **ret_error) {
+        const char *certificate = strempty(config->tls_certificate), *key = strempty(config->tls_key), *ca = strempty(config->tls_client_ca);
         STACK_OF(X509_NAME) *names;
 
         ERR_clear_error();
-        if (SSL_CTX_use_certificate_chain_file(ctx, strempty(config->tls_certificate)) != 1)
-                return tls_fail(ret_error, "[tls] certificate", config->tls_certificate);
-        if (SSL_CTX_use_PrivateKey_file(ctx, strempty(config->tls_key), SSL_FILETYPE_PEM) != 1 || SSL_CTX_check_private_key(ctx) != 1)
-                return tls_fail(ret_error, "[tls] key", config->tls_key);
-        if (SSL_CTX_load_verify_file(ctx, strempty(config->tls_client_ca)) != 1)
-                return tls_fail(ret_error, "[tls] client-ca", config->tls_client_ca);
-        names = SSL_load_client_CA_file(config->tls_client_ca);
-        if (!names)
-                return tls_fail(ret_error, "[tls] client-ca", config->tls_client_ca);
+        if (SSL_CTX_use_certificate_chain_file(ctx, certificate) != 1)
+                return tls_fail(ret_error, "certificate", certificate, "name a PEM file with the server's certificate, readable by the server's user");
+        if (SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) != 1 || SSL_CTX_check_private_key(ctx) != 1)
+                return tls_fail(ret_error, "key", key, "name the PEM file with the certificate's key, readable by the server's user");
+        names = SSL_load_client_CA_file(ca);
+        if (!names || SSL_CTX_load_verify_file(ctx, ca) != 1) {
+                sk_X509_NAME_pop_free(names, X509_NAME_free);
+                return tls_fail(ret_error, "client-ca", ca, "name a PEM file with the authorities that sign clients' certificates");
+        }
         SSL_CTX_set_client_CA_list(ctx, names);
         return 0;
 }

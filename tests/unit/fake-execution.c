@@ -228,7 +228,8 @@ int cursor_next(struct Cursor *c, struct Event *ret) {
 void execution_view(struct Execution *e, struct ExecutionView *ret) {
         e->label = (struct Label) {(char *) "team", (char *) "blue"};
         *ret = (struct ExecutionView) {
-                .id = e->id, .request_id = e->request_id, .caller = e->caller, .runtime = "python", .runtime_version = "Python 3.11", .profile = "quick",
+                .id = e->id, .request_id = e->request_id, .caller = e->caller,
+                .runtime = "python", .runtime_version = "Python 3.11", .profile = "quick",
                 .labels = &e->label, .n_labels = 1, .state = e->finished ? EXECUTION_FINISHED : EXECUTION_RUNNING,
                 .limits = {.timeout = 30 * USEC_PER_SEC, .memory_bytes = 512 * MIB, .cpus = 1},
                 .heartbeat_interval = 5 * USEC_PER_SEC, .accepted_at = now_realtime(), .result = e->finished ? &e->result : NULL,
