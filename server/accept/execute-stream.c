@@ -16,7 +16,12 @@ static void watched_go_on(struct Watched *w) {
         grpc_byte_buffer *message;
         struct Event event;
 
-        if (c->gone || c->writing || c->finishing || cursor_next(w->cursor, &event) <= 0)
+        if (c->gone || c->writing || c->finishing)
+                return;
+        int r = cursor_next(w->cursor, &event);
+        if (r == -EREMOTEIO)
+                call_refuse(c, execution_refusal(w->execution));
+        if (r <= 0)
                 return;
         message = render_event(c->accept->executions, w->execution, &event);
         if (event.kind == EVENT_RESULT)

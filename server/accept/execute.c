@@ -62,8 +62,9 @@ static void awaited_answer(struct Awaited *w, const struct Result *result) {
 
 static void awaited_go_on(struct Awaited *w) {
         struct Event event;
+        int r = 0;
 
-        while (!w->call->gone && !w->call->finishing && cursor_next(w->cursor, &event) > 0) {
+        while (!w->call->gone && !w->call->finishing && (r = cursor_next(w->cursor, &event)) > 0) {
                 if (event.kind == EVENT_OUTPUT)
                         awaited_gather(w, &event);
                 else if (event.kind == EVENT_GAP) /* a detached execution overtook us */
@@ -71,6 +72,8 @@ static void awaited_go_on(struct Awaited *w) {
                 else if (event.kind == EVENT_RESULT)
                         awaited_answer(w, event.result);
         }
+        if (r == -EREMOTEIO && !w->call->finishing)
+                call_refuse(w->call, execution_refusal(w->execution));
 }
 
 static void awaited_on_wake(void *userdata) {
