@@ -170,26 +170,35 @@ static int tcp_probe(const struct Target *t, usec_t until, const char **ret_why)
         return r;
 }
 
-static int fault_unix(const char *server, int error) {
-        const char *cure = error == -ENOENT || error == -ECONNREFUSED
-                                   ? "is gloveboxd running? --server or GLOVEBOX_SERVER choose another"
-                           : error == -EACCES ? "you may not use this socket: join its group (usually `usermod -aG glovebox NAME`, then log in again)"
-                           : error == -ENAMETOOLONG ? "paths of Unix sockets have at most 107 bytes"
-                                                    : "--server or GLOVEBOX_SERVER choose another";
+#define ANOTHER "--server or GLOVEBOX_SERVER choose another"
 
-        return console_fault("cannot reach %s: %s; %s", server, strerror(-error), cure);
+static int fault_unix(const char *server, int error) {
+        static const struct {
+                int error;
+                const char *cure;
+        } cures[] = {
+                { ENOENT, "is gloveboxd running? " ANOTHER },
+                { ECONNREFUSED, "is gloveboxd running? " ANOTHER },
+                { EACCES, "you may not use this socket: join its group (usually `usermod -aG glovebox NAME`, then log in again)" },
+                { ENAMETOOLONG, "paths of Unix sockets have at most 107 bytes" },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cures); i++)
+                if (cures[i].error == -error)
+                        return console_fault("cannot reach %s: %s; %s", server, strerror(-error), cures[i].cure);
+        return console_fault("cannot reach %s: %s; " ANOTHER, server, strerror(-error));
 }
 
 static int fault_tcp(const struct Channel *c, const struct Target *t) {
         const char *why = "";
 
         if (tcp_probe(t, now_monotonic() + USEC_PER_SEC, &why) < 0)
-                return console_fault("cannot reach %s: %s; is gloveboxd running? --server or GLOVEBOX_SERVER choose another", c->server, why);
+                return console_fault("cannot reach %s: %s; is gloveboxd running? " ANOTHER, c->server, why);
         if (!c->tls)
-                return console_fault("cannot reach %s: it answers, but not with gRPC in plain text; does it want TLS (--tls-ca, --tls-cert, --tls-key)?",
-                                     c->server);
-        return console_fault("cannot reach %s: the TLS handshake failed; the server's certificate must be signed by --tls-ca and name \"%s\", "
-                             "and it must accept --tls-cert and --tls-key", c->server, t->host);
+                return console_fault("cannot reach %s: it answers, but not with gRPC in plain text; does it want TLS "
+                                     "(--tls-ca, --tls-cert, --tls-key)?", c->server);
+        return console_fault("cannot reach %s: the TLS handshake failed; the server's certificate must be signed by --tls-ca "
+                             "and name \"%s\", and it must accept --tls-cert and --tls-key", c->server, t->host);
 }
 
 static size_t channel_arguments(grpc_arg *args) {
@@ -228,7 +237,8 @@ static int open_unix(struct Channel *c, const struct Target *t) {
         r = unix_connect(t->path, now_monotonic() + CONNECT_DEADLINE, &fd);
         if (r < 0)
                 return fault_unix(c->server, r);
-        args[list.num_args++] = (grpc_arg) { .type = GRPC_ARG_STRING, .key = (char *) GRPC_ARG_DEFAULT_AUTHORITY, .value.string = (char *) "localhost" };
+        args[list.num_args++] = (grpc_arg) {
+                .type = GRPC_ARG_STRING, .key = (char *) GRPC_ARG_DEFAULT_AUTHORITY, .value.string = (char *) "localhost" };
         credentials = grpc_insecure_credentials_create();
         c->channel = grpc_channel_create_from_fd("localhost", fd, credentials, &list);
         return c->channel ? 0 : console_fault("cannot use the connection to %s", c->server);
@@ -265,7 +275,9 @@ static int tls_credentials(const struct Options *o, grpc_channel_credentials **r
 
 /* In plain text a password-less service may only be asked on this machine. */
 static bool is_loopback(const char *host) {
-        return streq(host, "localhost") || streq(host, "::1") || (strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") == strlen(host));
+        bool is_ipv4 = strspn(host, "0123456789.") == strlen(host);
+
+        return streq(host, "localhost") || streq(host, "::1") || (is_ipv4 && strncmp(host, "127.", 4) == 0);
 }
 
 static int await_ready(struct Channel *c, usec_t until) {

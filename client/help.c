@@ -13,8 +13,8 @@ static void print_option(const struct Option *option) {
 
         if (option->letter)
                 (void) snprintf(letter, sizeof(letter), "  -%c%s", option->letter, option->name ? "," : "");
-        n = snprintf(spelt, sizeof(spelt), "%s%s%s%s%s", letter, option->name ? " --" : "", strempty(option->name), option->value ? " " : "",
-                     strempty(option->value));
+        n = snprintf(spelt, sizeof(spelt), "%s%s%s%s%s", letter, option->name ? " --" : "", strempty(option->name),
+                     option->value ? " " : "", strempty(option->value));
         printf("%-*s%s%s", COLUMN, spelt, n >= COLUMN ? "  " : "", option->help);
         if (option->variable)
                 printf(" [$%s]", option->variable);

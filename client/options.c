@@ -20,48 +20,68 @@ const struct Option option_table[] = {
         { NULL, 'c', OPTION_TEXT, "CODE", CODE, VERB_RUN, AT(code), .help = "run this text instead of a file" },
         { "runtime", 'r', OPTION_TEXT, "NAME", CODE, VERB_RUN, AT(runtime), .field = "runtime", .words = "python javascript bash",
           .help = "python, javascript, bash, ...; default: by the file's ending, then its #! line" },
-        { "arg", 0, OPTION_LIST, "TEXT", CODE, VERB_RUN, AT(args), .field = "args", .help = "an argument of the program (again for more); or put them behind --" },
-        { "env", 'e', OPTION_PAIR, "NAME=VALUE", CODE, VERB_RUN, AT(env), .field = "env", .help = "a variable of its environment (again for more)" },
+        { "arg", 0, OPTION_LIST, "TEXT", CODE, VERB_RUN, AT(args), .field = "args",
+          .help = "an argument of the program (again for more); or put them behind --" },
+        { "env", 'e', OPTION_PAIR, "NAME=VALUE", CODE, VERB_RUN, AT(env), .field = "env",
+          .help = "a variable of its environment (again for more)" },
         { "stdin", 0, OPTION_TEXT, "FILE", CODE, VERB_RUN, AT(stdin_file), .field = "stdin", .words = "FILE",
           .help = "its standard input; default: ours, when that is a file or a pipe; at most 16 MiB" },
         { "no-stdin", 0, OPTION_FLAG, NULL, CODE, VERB_RUN, AT(no_stdin), .help = "pass no standard input on" },
         { "file", 'f', OPTION_LIST, "SRC[:DEST]", CODE, VERB_RUN, AT(files), .field = "files", .words = "FILE",
           .help = "put a file into its /workspace (again for more); together at most 64 MiB" },
-        { "working-dir", 0, OPTION_TEXT, "DIR", CODE, VERB_RUN, AT(working_dir), .field = "working_dir", .help = "where it starts; default /workspace" },
-        { "timezone", 0, OPTION_TEXT, "NAME", CODE, VERB_RUN, AT(timezone), .field = "timezone", .help = "such as Europe/Oslo; default UTC" },
+        { "working-dir", 0, OPTION_TEXT, "DIR", CODE, VERB_RUN, AT(working_dir), .field = "working_dir",
+          .help = "where it starts; default /workspace" },
+        { "timezone", 0, OPTION_TEXT, "NAME", CODE, VERB_RUN, AT(timezone), .field = "timezone",
+          .help = "such as Europe/Oslo; default UTC" },
 
         { "profile", 'p', OPTION_TEXT, "NAME", LIMITS, VERB_RUN, AT(profile), .field = "profile", .words = "quick data heavy",
           .help = "a set of limits: quick, data, heavy, ..." },
-        { "timeout", 't', OPTION_TIME, "TIME", LIMITS, VERB_RUN, AT(timeout), .field = "limits.timeout", .help = "on the clock: 500ms, 30s, 5m, 1h (shipped default 30s)" },
-        { "cpu-time", 0, OPTION_TIME, "TIME", LIMITS, VERB_RUN, AT(cpu_time), .field = "limits.cpu_time", .help = "of all its processes together (default: no limit)" },
-        { "memory", 'm', OPTION_SIZE, "SIZE", LIMITS, VERB_RUN, AT(memory), .field = "limits.memory_bytes", .help = "64M, 2G: processes and files together (512M)" },
+        { "timeout", 't', OPTION_TIME, "TIME", LIMITS, VERB_RUN, AT(timeout), .field = "limits.timeout",
+          .help = "on the clock: 500ms, 30s, 5m, 1h (shipped default 30s)" },
+        { "cpu-time", 0, OPTION_TIME, "TIME", LIMITS, VERB_RUN, AT(cpu_time), .field = "limits.cpu_time",
+          .help = "of all its processes together (default: no limit)" },
+        { "memory", 'm', OPTION_SIZE, "SIZE", LIMITS, VERB_RUN, AT(memory), .field = "limits.memory_bytes",
+          .help = "64M, 2G: processes and files together (512M)" },
         { "cpus", 0, OPTION_CORES, "NUMBER", LIMITS, VERB_RUN, AT(cpus), .field = "limits.cpus", .help = "cores, such as 0.5 or 2 (1)" },
-        { "max-processes", 0, OPTION_COUNT, "NUMBER", LIMITS, VERB_RUN, AT(max_processes), .field = "limits.max_processes", .help = "threads count too (128)" },
-        { "output-bytes", 0, OPTION_SIZE, "SIZE", LIMITS, VERB_RUN, AT(output_bytes), .field = "limits.output_bytes", .help = "of stdout, and of stderr (8M)" },
-        { "workspace-bytes", 0, OPTION_SIZE, "SIZE", LIMITS, VERB_RUN, AT(workspace_bytes), .field = "limits.workspace_bytes", .help = "of files (256M)" },
-        { "idle-timeout", 0, OPTION_TIME, "TIME", LIMITS, VERB_RUN, AT(idle_timeout), .field = "idle.timeout", .help = "end it when nothing happens for so long (default: never)" },
-        { "idle-grace", 0, OPTION_PERIOD, "TIME", LIMITS, VERB_RUN, AT(idle_grace), .field = "idle.grace", .help = "but not before it has run for so long (0)" },
-        { "idle-evidence", 0, OPTION_EVIDENCE, "WHAT", LIMITS, VERB_RUN, AT(idle_evidence), .field = "idle.evidence", .words = "output-and-cpu output",
+        { "max-processes", 0, OPTION_COUNT, "NUMBER", LIMITS, VERB_RUN, AT(max_processes), .field = "limits.max_processes",
+          .help = "threads count too (128)" },
+        { "output-bytes", 0, OPTION_SIZE, "SIZE", LIMITS, VERB_RUN, AT(output_bytes), .field = "limits.output_bytes",
+          .help = "of stdout, and of stderr (8M)" },
+        { "workspace-bytes", 0, OPTION_SIZE, "SIZE", LIMITS, VERB_RUN, AT(workspace_bytes), .field = "limits.workspace_bytes",
+          .help = "of files (256M)" },
+        { "idle-timeout", 0, OPTION_TIME, "TIME", LIMITS, VERB_RUN, AT(idle_timeout), .field = "idle.timeout",
+          .help = "end it when nothing happens for so long (default: never)" },
+        { "idle-grace", 0, OPTION_PERIOD, "TIME", LIMITS, VERB_RUN, AT(idle_grace), .field = "idle.grace",
+          .help = "but not before it has run for so long (0)" },
+        { "idle-evidence", 0, OPTION_EVIDENCE, "WHAT", LIMITS, VERB_RUN, AT(idle_evidence), .field = "idle.evidence",
+          .words = "output-and-cpu output",
           .help = "signs of life: output-and-cpu (default), output" },
 
-        { "merge-streams", 0, OPTION_FLAG, NULL, WATCH, VERB_RUN, AT(merge_streams), .field = "merge_streams", .help = "stderr into stdout, in true order" },
+        { "merge-streams", 0, OPTION_FLAG, NULL, WATCH, VERB_RUN, AT(merge_streams), .field = "merge_streams",
+          .help = "stderr into stdout, in true order" },
         { "heartbeat-interval", 0, OPTION_TIME, "TIME", WATCH, VERB_RUN, AT(heartbeat_interval), .field = "heartbeat_interval",
           .help = "how often the server reports on it: 100ms to 60s (5s)" },
-        { "detach", 'd', OPTION_FLAG, NULL, WATCH, VERB_RUN, AT(detach), .field = "detached", .help = "print the execution's id and leave; it runs on" },
+        { "detach", 'd', OPTION_FLAG, NULL, WATCH, VERB_RUN, AT(detach), .field = "detached",
+          .help = "print the execution's id and leave; it runs on" },
 
-        { "label", 'l', OPTION_PAIR, "NAME=VALUE", NAMES, VERB_RUN, AT(labels), .field = "labels", .help = "shown by ps and in the audit log (again for more)" },
-        { "request-id", 0, OPTION_TEXT, "ID", NAMES, VERB_RUN, AT(request_id), .field = "request_id", .help = "yours: a second request with it is refused, not run twice" },
+        { "label", 'l', OPTION_PAIR, "NAME=VALUE", NAMES, VERB_RUN, AT(labels), .field = "labels",
+          .help = "shown by ps and in the audit log (again for more)" },
+        { "request-id", 0, OPTION_TEXT, "ID", NAMES, VERB_RUN, AT(request_id), .field = "request_id",
+          .help = "yours: a second request with it is refused, not run twice" },
 
         { "all", 'a', OPTION_FLAG, NULL, OUTPUT, VERB_PS, AT(all), .help = "those that have ended, too" },
-        { "caller", 0, OPTION_TEXT, "NAME", OUTPUT, VERB_PS, AT(caller), .help = "another caller's, such as uid:1000, or * for everyone's (operators)" },
+        { "caller", 0, OPTION_TEXT, "NAME", OUTPUT, VERB_PS, AT(caller),
+          .help = "another caller's, such as uid:1000, or * for everyone's (operators)" },
         { "json", 0, OPTION_FLAG, NULL, OUTPUT, VERB_RUN | VERB_INFO | VERB_PS, AT(json), .help = "each message as one line of JSON" },
 
         { "server", 's', OPTION_TEXT, "ADDRESS", SERVER, VERB_REMOTE, AT(server), .variable = "GLOVEBOX_SERVER", .words = "FILE",
           .help = "unix:PATH or HOST:PORT (TLS); default unix:/run/glovebox/glovebox.sock" },
         { "tls-ca", 0, OPTION_TEXT, "FILE", SERVER, VERB_REMOTE, AT(tls_ca), .variable = "GLOVEBOX_TLS_CA", .words = "FILE",
           .help = "who signed the server's certificate (default: the system's)" },
-        { "tls-cert", 0, OPTION_TEXT, "FILE", SERVER, VERB_REMOTE, AT(tls_cert), .variable = "GLOVEBOX_TLS_CERT", .words = "FILE", .help = "our certificate: who we are" },
-        { "tls-key", 0, OPTION_TEXT, "FILE", SERVER, VERB_REMOTE, AT(tls_key), .variable = "GLOVEBOX_TLS_KEY", .words = "FILE", .help = "its private key" },
+        { "tls-cert", 0, OPTION_TEXT, "FILE", SERVER, VERB_REMOTE, AT(tls_cert), .variable = "GLOVEBOX_TLS_CERT", .words = "FILE",
+          .help = "our certificate: who we are" },
+        { "tls-key", 0, OPTION_TEXT, "FILE", SERVER, VERB_REMOTE, AT(tls_key), .variable = "GLOVEBOX_TLS_KEY", .words = "FILE",
+          .help = "its private key" },
         { "plaintext", 0, OPTION_FLAG, NULL, SERVER, VERB_REMOTE, AT(plaintext), .help = "TCP without TLS, to this machine only" },
 
         { "help", 'h', OPTION_FLAG, NULL, OTHER, VERB_ALL, AT(help), .help = "this text" },
@@ -235,8 +255,8 @@ static int complain(const struct Verb *verb, int c, char **argv) {
                 (void) snprintf(name, sizeof(name), "-%c", optopt);
                 spelt = name;
         }
-        return console_fault("unknown or ambiguous option %s; `glovebox help%s%s` lists them%s", spelt, verb ? " " : "", verb ? verb->name : "",
-                             verb && verb->bit == VERB_RUN ? ", and arguments of the program go behind --" : "");
+        return console_fault("unknown or ambiguous option %s; `glovebox help%s%s` lists them%s", spelt, verb ? " " : "",
+                             verb ? verb->name : "", verb && verb->bit == VERB_RUN ? ", and arguments of the program go behind --" : "");
 }
 
 int options_parse_common(struct Options *o, int argc, char **argv, int *ret_verb) {
@@ -309,9 +329,10 @@ const struct Option *options_find_field(const char *message) {
         for (const struct Option *option = option_table; option->help; option++) {
                 size_t n = option->field ? strlen(option->field) : 0;
 
+                if (n == 0 || !option->name || n > (size_t) (end - message) || strncmp(message, option->field, n) != 0)
+                        continue;
                 /* "files[2].path" is --file's business as well. */
-                if (n > 0 && option->name && n <= (size_t) (end - message) && strncmp(message, option->field, n) == 0 && strchr(":[.", message[n]) &&
-                    *end)
+                if (*end && strchr(":[.", message[n]))
                         return option;
         }
         return NULL;

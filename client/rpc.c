@@ -117,7 +117,8 @@ int rpc_start(struct Channel *c, const char *method, const ProtobufCMessage *req
         grpc_metadata_array_init(&rpc->initial);
         grpc_metadata_array_init(&rpc->trailing);
         rpc->request = pack(request);
-        rpc->call = grpc_channel_create_call(c->channel, NULL, 0, c->queue, grpc_slice_from_static_string(method), NULL, deadline_in(deadline), NULL);
+        rpc->call = grpc_channel_create_call(c->channel, NULL, 0, c->queue, grpc_slice_from_static_string(method), NULL,
+                                             deadline_in(deadline), NULL);
         r = send_request(rpc);
         if (r >= 0)
                 r = await_status(rpc);

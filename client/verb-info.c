@@ -1,5 +1,6 @@
 /* glovebox info: what the server is and offers. */
 #include <glovebox/v1/system.pb-c.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "client/channel.h"
@@ -12,6 +13,16 @@
 #define INDENT 2
 
 typedef Glovebox__V1__GetInfoResponse Info;
+
+static void add_words(char *text, size_t size, const char *format, ...) PRINTF_LIKE(3, 4);
+static void add_words(char *text, size_t size, const char *format, ...) {
+        size_t n = strlen(text);
+        va_list list;
+
+        va_start(list, format);
+        (void) vsnprintf(text + n, size - n, format, list);
+        va_end(list);
+}
 
 static void print_server(const Info *info, const char *server) {
         struct Table t _cleanup_(table_done) = { .columns = 2 };
@@ -47,10 +58,9 @@ static void print_runtimes(const Info *info) {
         for (size_t i = 0; i < info->n_runtimes; i++) {
                 const Glovebox__V1__RuntimeInfo *runtime = info->runtimes[i];
                 char endings[128] = "";
-                size_t n = 0;
 
-                for (size_t j = 0; j < runtime->n_endings && n < sizeof(endings); j++)
-                        n += (size_t) snprintf(endings + n, sizeof(endings) - n, "%s%s", j ? " " : "", runtime->endings[j]);
+                for (size_t j = 0; j < runtime->n_endings; j++)
+                        add_words(endings, sizeof(endings), "%s%s", j ? " " : "", runtime->endings[j]);
                 (void) table_add(&t, runtime->name);
                 (void) table_add(&t, endings);
                 (void) table_add(&t, runtime->available ? "ready" : "MISSING");
@@ -92,23 +102,22 @@ static void print_limits(const Info *info) {
         (void) table_print(&t, INDENT);
 }
 
-/* "timeout 30 s, memory 512 MiB, idle after 10 s (not before 15 s)": what a profile sets. */
+/* "timeout 30 s, memory 512 MiB, idle-timeout 10 s (not before 15 s)": what a profile sets. */
 static void describe_profile(const Glovebox__V1__Profile *profile, char *text, size_t size) {
         struct Limits limits = limits_of(profile->limits);
-        char buffer[64];
-        size_t n = 0;
+        const Glovebox__V1__IdlePolicy *idle = profile->idle;
+        char value[64];
 
         *text = '\0';
-        for (const struct LimitInfo *limit = limit_table; limit->field && n < size; limit++) {
-                double value = limit_get(&limits, limit);
-                if (value > 0)
-                        n += (size_t) snprintf(text + n, size - n, "%s%s %s", n ? ", " : "", limit->key, limit_format(limit, value, buffer, sizeof(buffer)));
-        }
-        if (!profile->idle || !profile->idle->timeout || n >= size)
-                return;
-        n += (size_t) snprintf(text + n, size - n, "%sidle-timeout %s", n ? ", " : "", console_time(duration_usec(profile->idle->timeout), buffer, sizeof(buffer)));
-        if (profile->idle->grace && n < size)
-                (void) snprintf(text + n, size - n, " (not before %s)", console_time(duration_usec(profile->idle->grace), buffer, sizeof(buffer)));
+        for (const struct LimitInfo *limit = limit_table; limit->field; limit++)
+                if (limit_get(&limits, limit) > 0)
+                        add_words(text, size, "%s%s %s", *text ? ", " : "", limit->key,
+                                  limit_format(limit, limit_get(&limits, limit), value, sizeof(value)));
+        if (idle && idle->timeout)
+                add_words(text, size, "%sidle-timeout %s", *text ? ", " : "",
+                          console_time(duration_usec(idle->timeout), value, sizeof(value)));
+        if (idle && idle->timeout && idle->grace)
+                add_words(text, size, " (not before %s)", console_time(duration_usec(idle->grace), value, sizeof(value)));
 }
 
 static void print_profiles(const Info *info) {
@@ -155,8 +164,8 @@ int verb_info(const struct Options *o) {
                 return console_fault("info takes no operand (%s)", o->operands[0]);
         r = channel_open(o, &channel);
         if (r == 0)
-                r = rpc_unary(channel, "/glovebox.v1.SystemService/GetInfo", &request.base, &glovebox__v1__get_info_response__descriptor, NULL,
-                              (ProtobufCMessage **) &info);
+                r = rpc_unary(channel, "/glovebox.v1.SystemService/GetInfo", &request.base,
+                              &glovebox__v1__get_info_response__descriptor, NULL, (ProtobufCMessage **) &info);
         if (r != 0)
                 return r;
         if (o->json)

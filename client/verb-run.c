@@ -140,7 +140,7 @@ static int stream_failed(struct Run *run) {
         }
         if (!rpc_is_ok(run->rpc))
                 return rpc_fault(run->rpc, run->execution);
-        return console_fault("%s ended the stream without a result; are server and client of one version?", run->options->server ? run->options->server : SERVER_DEFAULT);
+        return console_fault("%s ended the stream without a result; are server and client of one version?", run->channel->server);
 }
 
 static int watch(struct Run *run) {
@@ -161,7 +161,8 @@ static int watch(struct Run *run) {
                         protobuf_c_message_free_unpacked(event, NULL);
                 }
                 if (r == -EBADMSG)
-                        return console_fault("%s sent something that this client does not understand; are both of one version?", run->channel->server);
+                        return console_fault("%s sent what this client does not understand; are both of one version?",
+                                             run->channel->server);
                 if (r < 0)
                         return write_failed(run, r);
                 if (!run->ended)

@@ -12,13 +12,15 @@ import struct
 import subprocess
 import termios
 import time
+from concurrent import futures
 
+import grpc
 import pytest
 from google.protobuf import json_format
 
 from kit import machine, pki
 from kit.machine import seconds, wait_until
-from kit.stubs import pb, system_pb2
+from kit.stubs import execution_pb2_grpc, pb, system_pb2
 
 LINE = re.compile(rb"glovebox: [^\n]*\n")
 
@@ -359,13 +361,31 @@ def test_client_slow_reader_slows_the_program_and_costs_no_memory(client):
     assert (total, process.wait()) == (size, 0)
 
 
-@pytest.mark.limit(200)
-def test_client_paused_for_longer_than_the_keepalive(client):
-    """Pings are answered while the client is stuck in its terminal: nobody takes it for dead."""
-    process = client.start("run", "-r", "bash", "-c", "head -c 20000000 /dev/zero", "--output-bytes", "1G", "-t", "10m")
-    time.sleep(95)
-    data, err = process.communicate(timeout=seconds(20))
-    assert (len(data), process.returncode, err) == (20000000, 0, b"")
+class Pinging(execution_pb2_grpc.ExecutionServiceServicer):
+    """A server that wants its pings answered every second."""
+    SIZE = 8 << 20
+
+    def ExecuteStream(self, req, context):
+        yield pb.ExecutionEvent(seq=1, accepted=pb.Accepted(execution_id="x"))
+        for offset in range(0, self.SIZE, 65536):
+            yield pb.ExecutionEvent(seq=2, output=pb.Output(stream=pb.STREAM_STDOUT, offset=offset, data=bytes(65536)))
+        yield pb.ExecutionEvent(seq=3, result=pb.Result(outcome=pb.OUTCOME_COMPLETED))
+
+
+def test_client_answers_pings_while_its_terminal_is_paused(client, tmp_path):
+    """Nobody may take a client for dead that is stuck in a write."""
+    options = [("grpc.keepalive_time_ms", 1000), ("grpc.keepalive_timeout_ms", 1000), ("grpc.http2.max_pings_without_data", 0)]
+    server = grpc.server(futures.ThreadPoolExecutor(2), options=options)
+    execution_pb2_grpc.add_ExecutionServiceServicer_to_server(Pinging(), server)
+    server.add_insecure_port(f"unix:{tmp_path}/s")
+    server.start()
+    try:
+        process = client.start("-s", f"unix:{tmp_path}/s", "run", "-r", "bash", "-c", "")
+        time.sleep(6)
+        data, err = process.communicate(timeout=seconds(20))
+        assert (len(data), process.returncode, err) == (Pinging.SIZE, 0, b"")
+    finally:
+        server.stop(None).wait()
 
 
 # JSON, detached, ps

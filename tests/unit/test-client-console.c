@@ -47,7 +47,8 @@ static void test_times_and_sizes(void **state) {
                 uint64_t bytes;
                 const char *text;
         } sizes[] = {
-                { 0, "0 B" }, { 1023, "1023 B" }, { 1024, "1 KiB" }, { 1536, "1.5 KiB" }, { 34 * MIB, "34 MiB" }, { UINT64_MAX, "16777216 TiB" },
+                { 0, "0 B" }, { 1023, "1023 B" }, { 1024, "1 KiB" }, { 1536, "1.5 KiB" }, { 34 * MIB, "34 MiB" },
+                { UINT64_MAX, "16777216 TiB" },
         };
         char buffer[32];
 
@@ -161,7 +162,8 @@ static void test_request_of_options(void **state) {
         char *operands[] = { (char *) "x", NULL };
         char *env[] = { (char *) "A=b=c", NULL };
         char *files[] = { (char *) "/dev/null:data/", (char *) SOURCE_DIR "/README.md", (char *) SOURCE_DIR "/dev:bin/run", NULL };
-        struct Options o = { .code = "print(1)", .runtime = "python", .env = env, .files = files, .no_stdin = true, .timeout = 1500000, .memory = MIB };
+        struct Options o = { .code = "print(1)", .runtime = "python", .env = env, .files = files,
+                             .no_stdin = true, .timeout = 1500000, .memory = MIB };
         struct RunRequest r = {};
 
         assert_int_equal(run_request_init(&r, &o), 0);

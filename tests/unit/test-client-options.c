@@ -33,8 +33,8 @@ static int parse(struct Options *o, const char *verb, const char *const *words) 
 static void test_values(void **state) {
         struct Options o _cleanup_(options_done) = {};
 
-        assert_int_equal(PARSE(&o, "run", "a.py", "--timeout", "1.5m", "-m", "64M", "--cpus=0.5", "--max-processes", "7", "--env", "A=b=c", "-e", "B=",
-                               "--idle-evidence", "output", "--idle-grace", "0", "--merge-streams", "--", "-x", "--json"), 0);
+        assert_int_equal(PARSE(&o, "run", "a.py", "--timeout", "1.5m", "-m", "64M", "--cpus=0.5", "--max-processes", "7", "--env", "A=b=c",
+                               "-e", "B=", "--idle-evidence", "output", "--idle-grace", "0", "--merge-streams", "--", "-x", "--json"), 0);
         assert_int_equal(o.timeout, 90 * USEC_PER_SEC);
         assert_int_equal(o.memory, 64 * MIB);
         assert_true(o.cpus == 0.5);
@@ -162,8 +162,12 @@ static void test_guessed_runtimes(void **state) {
                 glovebox__v1__runtime_info__init(&runtimes[i]);
                 runtimes[i].available = i != 2;
         }
-        runtimes[0] = (Glovebox__V1__RuntimeInfo) { runtimes[0].base, .name = (char *) "python", .n_endings = 1, .endings = py, .available = true };
-        runtimes[1] = (Glovebox__V1__RuntimeInfo) { runtimes[1].base, .name = (char *) "javascript", .n_endings = 2, .endings = js, .available = true };
+        runtimes[0].name = (char *) "python";
+        runtimes[0].n_endings = ELEMENTSOF(py);
+        runtimes[0].endings = py;
+        runtimes[1].name = (char *) "javascript";
+        runtimes[1].n_endings = ELEMENTSOF(js);
+        runtimes[1].endings = js;
         runtimes[2].name = (char *) "bash";
         info.n_runtimes = ELEMENTSOF(list);
         info.runtimes = list;
