@@ -58,8 +58,18 @@ static int become(const struct Child *c) {
         return 0;
 }
 
-static int prepare(const struct Child *c, pid_t parent) {
+/* What was ignored when standalone was started (a shell's background job: SIGINT) is not for its children. */
+static int reset_signals(void) {
         sigset_t none;
+
+        for (int s = 1; s < NSIG; s++)
+                if (s != SIGKILL && s != SIGSTOP)
+                        (void) signal(s, SIG_DFL);
+        (void) sigemptyset(&none);
+        return sigprocmask(SIG_SETMASK, &none, NULL) < 0 ? -errno : 0;
+}
+
+static int prepare(const struct Child *c, pid_t parent) {
         int r;
 
         /* A Ctrl-C at the terminal is for standalone alone, which stops the two in order. */
@@ -80,8 +90,7 @@ static int prepare(const struct Child *c, pid_t parent) {
         /* Standard output is for the one line that says "ready". */
         if (dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
                 return -errno;
-        (void) sigemptyset(&none);
-        return sigprocmask(SIG_SETMASK, &none, NULL) < 0 ? -errno : 0;
+        return reset_signals();
 }
 
 int child_start(struct Child *c) {

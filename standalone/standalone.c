@@ -75,13 +75,15 @@ static int open_notify(struct Standalone *s, const char *state, uid_t uid) {
 }
 
 static int open_signals(struct Standalone *s) {
+        static const int signals[] = { SIGTERM, SIGINT, SIGHUP, SIGCHLD };
         sigset_t mask;
 
+        /* Ignored, SIGCHLD would take the wait statuses away, and the others would not come at all. */
+        for (size_t i = 0; i < ELEMENTSOF(signals); i++)
+                (void) signal(signals[i], SIG_DFL);
         (void) sigemptyset(&mask);
-        (void) sigaddset(&mask, SIGTERM);
-        (void) sigaddset(&mask, SIGINT);
-        (void) sigaddset(&mask, SIGHUP);
-        (void) sigaddset(&mask, SIGCHLD);
+        for (size_t i = 0; i < ELEMENTSOF(signals); i++)
+                (void) sigaddset(&mask, signals[i]);
         if (sigprocmask(SIG_BLOCK, &mask, NULL) < 0)
                 return log_error_errno(errno, "Cannot block signals: %m");
         s->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
