@@ -242,7 +242,7 @@ void eventlog_seal(struct EventLog *l) {
 size_t eventlog_room(const struct EventLog *l) {
         if (!eventlog_has_lead(l))
                 return OUTPUT_RECORD_MAX;
-        return l->charged >= OUTPUT_HELD ? 0 : OUTPUT_HELD - l->charged;
+        return l->charged >= OUTPUT_HELD ? 0 : OUTPUT_RECORD_MAX;
 }
 
 void log_cursor_start(struct LogCursor *c, struct EventLog *l, bool lead, void (*wake)(void *userdata), void *userdata) {
@@ -276,7 +276,8 @@ static void release_current(struct LogCursor *c) {
         if (!c->lead)
                 return;
         drop_oldest(l, 0);
-        if (l->on_room)
+        /* Not for each record: stopping and starting to read costs more than reading. */
+        if (l->on_room && l->charged <= OUTPUT_HELD / 2)
                 l->on_room(l->userdata);
 }
 

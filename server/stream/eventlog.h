@@ -1,7 +1,7 @@
 /* The bounded log of one execution's events, and the cursors that read it.
  *
  * Output is kept in records of at most 64 KiB. The lead cursor (the call that started the execution) holds the log back: while it has
- * OUTPUT_HELD bytes in front of it, eventlog_room is 0 and the pipes are not read. Without a lead the log is a ring: the oldest output goes, and a
+ * OUTPUT_HELD bytes in front of it (a record more at the most), eventlog_room is 0 and the pipes are not read. Without a lead the log is a ring: the oldest output goes, and a
  * cursor that was overtaken finds a gap. The newest output record stays open for up to 10 ms so that small writes are
  * gathered; it is closed at once when nothing was sent just before. */
 #pragma once
@@ -38,7 +38,7 @@ struct EventLog {
         bool complete; /* the last event is there */
         struct LogCursor *cursors;
         sd_event_source *gather, *waker;
-        void (*on_room)(void *userdata); /* the lead cursor has made room */
+        void (*on_room)(void *userdata); /* the lead cursor has emptied half of it, or has gone */
         void *userdata;
 };
 
@@ -51,7 +51,7 @@ int eventlog_add(struct EventLog *l, const struct Event *event, bool complete);
 int eventlog_add_output(struct EventLog *l, enum Stream stream, const uint8_t *data, size_t size);
 /* Nothing more is added to the open record. */
 void eventlog_seal(struct EventLog *l);
-/* How many bytes of output may be added now. */
+/* How many bytes of output may be added now: a whole record or nothing, so that records are full. */
 size_t eventlog_room(const struct EventLog *l);
 bool eventlog_has_lead(const struct EventLog *l);
 /* False while the lead has not read the last one: heartbeats never pile up in front of a slow reader. */

@@ -95,14 +95,18 @@ static void the_lead_holds_the_log_back(void **state) {
         size_t added = 0;
         for (size_t room; (room = eventlog_room(&f.log)) > 0; added += MIN(room, sizeof block))
                 assert_int_equal(eventlog_add_output(&f.log, STREAM_STDOUT, block, MIN(room, sizeof block)), 0);
-        assert_in_range(added, OUTPUT_HELD / 2, OUTPUT_HELD);
+        assert_in_range(added, OUTPUT_HELD / 2, OUTPUT_HELD + OUTPUT_RECORD_MAX);
         eventlog_seal(&f.log);
+        uint64_t got = 0;
         assert_int_equal(log_cursor_next(&f.cursor, &e), 1);
         assert_int_equal(f.rooms, 0); /* it may still be looking at it */
-        assert_int_equal(log_cursor_next(&f.cursor, &e), 1);
-        assert_int_equal(f.rooms, 1);
+        while (f.rooms == 0) {
+                got += e.output.size;
+                assert_int_equal(log_cursor_next(&f.cursor, &e), 1);
+        }
+        got += e.output.size;
+        assert_true(f.log.charged <= OUTPUT_HELD / 2);
         assert_true(eventlog_room(&f.log) > 0);
-        uint64_t got = 2 * OUTPUT_RECORD_MAX;
         while (log_cursor_next(&f.cursor, &e) > 0)
                 got += e.output.size;
         assert_int_equal(got, added);
