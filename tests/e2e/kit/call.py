@@ -85,7 +85,7 @@ class Refused:
 class Call:
     """One ExecuteStream, read by a thread of its own. `pause` seconds between two messages make it a slow reader."""
 
-    def __init__(self, stub, req, pause=0.0, timeout=None, hold=None, keep_output=True):
+    def __init__(self, stub, req, pause=0.0, call_deadline=None, hold=None, keep_output=True):
         self.request = req
         self.events, self.arrivals = [], []
         self.refused = None
@@ -95,7 +95,7 @@ class Call:
         self.began = time.monotonic()
         self.ended = None
         self._news = threading.Condition()
-        self._rpc = stub.ExecuteStream(req, timeout=timeout)
+        self._rpc = stub.ExecuteStream(req, timeout=call_deadline)
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 

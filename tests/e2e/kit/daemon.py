@@ -57,6 +57,16 @@ class Lines:
                 return line
 
 
+def pids_in(cgroups):
+    found = set()
+    for cgroup in cgroups:
+        try:
+            found |= {int(p) for p in (cgroup / "cgroup.procs").read_text().split()}
+        except OSError:
+            pass
+    return found
+
+
 class Cgroup:
     """A cgroup2 cgroup for one daemon, so that nobody else's processes are ever taken for its own."""
 
@@ -67,20 +77,15 @@ class Cgroup:
     def enter(self):
         (self.path / "cgroup.procs").write_text(str(os.getpid()))
 
-    def folders(self, prefix):
-        return [p for p in self.path.rglob(prefix + "*") if p.is_dir()]
+    def folders(self, prefix=""):
+        """All cgroups below whose name begins so; they may vanish at any moment."""
+        return [pathlib.Path(top, name) for top, names, _ in os.walk(self.path) for name in names if name.startswith(prefix)]
 
     def pids(self):
-        found = []
-        for file in [self.path / "cgroup.procs", *self.path.rglob("cgroup.procs")]:
-            try:
-                found += [int(p) for p in file.read_text().split()]
-            except OSError:
-                pass
-        return set(found)
+        return pids_in([self.path, *self.folders()])
 
     def remove(self):
-        for folder in sorted(self.path.rglob("*/"), reverse=True):
+        for folder in sorted(self.folders(), reverse=True):
             try:
                 folder.rmdir()
             except OSError:
@@ -223,23 +228,11 @@ class Daemon:
 
     def cell_pids(self):
         """Processes inside cells."""
-        found = set()
-        for folder in self.cgroup.folders("cell-"):
-            for file in folder.rglob("cgroup.procs"):
-                try:
-                    found |= {int(p) for p in file.read_text().split()}
-                except OSError:
-                    pass
-        return found
+        return pids_in(f for f in self.cgroup.folders() if "/cell-" in str(f))
 
     def run_pids(self):
-        found = set()
-        for folder in self.cgroup.folders("run-"):
-            try:
-                found |= {int(p) for p in (folder / "cgroup.procs").read_text().split()}
-            except OSError:
-                pass
-        return found
+        """Processes of executions, without the cells' own."""
+        return pids_in(self.cgroup.folders("run-"))
 
     def restart_server(self):
         """kill -9, and wait until its successor serves."""
@@ -263,9 +256,9 @@ class Daemon:
 
     # calls
 
-    def call(self, code="", runtime="bash", stub=None, pause=0.0, timeout=None, hold=None, keep_output=True, **fields):
+    def call(self, code="", runtime="bash", stub=None, pause=0.0, call_deadline=None, hold=None, keep_output=True, **fields):
         """Starts an execution and returns its Call at once."""
-        call = Call(stub or self.stub, request(code, runtime, **fields), pause, timeout, hold, keep_output)
+        call = Call(stub or self.stub, request(code, runtime, **fields), pause, call_deadline, hold, keep_output)
         self.calls.append(call)
         return call
 
@@ -371,16 +364,9 @@ class Daemon:
 
     def _verify_nothing_left(self):
         assert wait_until(lambda: not self.cgroup.folders("cell-"), 1.5), \
-            f"left behind: {[(str(p), self._names(p)) for p in self.cgroup.folders('cell-')]}"
+            f"left behind: {self.cgroup.folders('cell-')} with {[(p, machine.program(p)) for p in self.cell_pids()]}"
         extra = wait_until(lambda: not (self.cgroup.pids() - self.keepers), 1) or self.cgroup.pids() - self.keepers
         assert extra is True, f"processes left: { {p: machine.program(p) for p in extra} }"
-
-    @staticmethod
-    def _names(folder):
-        try:
-            return [f"{p}:{machine.program(int(p))}" for f in folder.rglob("cgroup.procs") for p in f.read_text().split()]
-        except OSError:
-            return []
 
     def _verify_audit(self):
         def look():
