@@ -45,12 +45,28 @@ static const struct {
         {SYS_write, WAITING_OUTPUT},          {SYS_writev, WAITING_OUTPUT},
 };
 
+/* Parts of the kernel functions that threads sleep in: for kernels without /proc/TID/syscall. */
+static const struct {
+        const char *part;
+        enum Waiting waiting;
+} places[] = {
+        {"nanosleep", WAITING_SLEEP},  {"sigsuspend", WAITING_SLEEP}, {"futex", WAITING_LOCK},       {"do_wait", WAITING_CHILD},
+        {"pipe_read", WAITING_PIPE},   {"pipe_write", WAITING_OUTPUT}, {"poll_schedule", WAITING_EVENT}, {"ep_poll", WAITING_EVENT},
+};
+
 static bool is_socket(const char *wchan) {
         static const char *const hints[] = {"unix_", "inet_", "tcp_", "udp_", "sk_wait", "skb_"};
         for (size_t i = 0; i < ELEMENTSOF(hints); i++)
                 if (strstr(wchan, hints[i]))
                         return true;
         return false;
+}
+
+static enum Waiting classify_place(const char *wchan) {
+        for (size_t i = 0; i < ELEMENTSOF(places); i++)
+                if (strstr(wchan, places[i].part))
+                        return places[i].waiting;
+        return is_socket(wchan) ? WAITING_NETWORK : WAITING_UNKNOWN;
 }
 
 static enum Waiting classify_read(unsigned long fd, const char *wchan) {
@@ -68,7 +84,7 @@ enum Waiting waiting_classify(char state, const char *syscall_text, const char *
                 return WAITING_COMPUTING;
         /* "running" when it is not in a system call */
         if (sscanf(syscall_text, "%ld 0x%lx", &number, &first) != 2)
-                return WAITING_UNKNOWN;
+                return classify_place(wchan);
         if (number == SYS_read || number == SYS_readv)
                 return classify_read(first, wchan);
         for (size_t i = 0; i < ELEMENTSOF(calls); i++)

@@ -95,20 +95,23 @@ static unsigned waived(char *const *waive) {
         return bits;
 }
 
-/* A waived controller is used where it is there all the same, but never stands in the way. */
+/* A waived controller is used where it is enabled all the same, but nothing is moved for it. In a cgroup with processes nothing may be
+ * enabled: memory and io are refused there, but cpu and pids would turn it into a threaded one, in which no cell can be made. */
 static int prepare_controllers(struct Cgroupfs *c, const struct CgroupSetup *setup, const char *path, char **ret_error) {
-        unsigned have;
+        unsigned have, enabled;
         int r = tree_controllers(c->own, "cgroup.controllers", &have);
+        if (r >= 0)
+                r = tree_controllers(c->own, "cgroup.subtree_control", &enabled);
         if (r < 0)
                 return complain(ret_error, r, "cannot read %s/cgroup.controllers: %s", path, strerror(-r));
-        unsigned enabled = enable(c->own, have);
-        if (enabled != have && (have & ~enabled & ~waived(setup->waive))) {
+        if (have & ~enabled & ~waived(setup->waive)) {
                 r = tree_make_room(c->own);
                 if (r < 0)
                         return complain(ret_error, r, "cannot move into the leaf %s/supervisor: %s", path, strerror(-r));
-                enabled = enable(c->own, have);
+                if (r > 0)
+                        enabled |= enable(c->own, have & ~enabled);
         }
-        c->base.controllers = enabled;
+        c->base.controllers = enabled & have;
         return check_controllers(have, enabled, setup, path, ret_error);
 }
 

@@ -133,7 +133,19 @@ static int move_all(int dir, int leaf) {
         return 0;
 }
 
+static int has_processes(int dir) {
+        _cleanup_close_ int fd = openat(dir, "cgroup.procs", O_RDONLY | O_CLOEXEC);
+        char text[64];
+        if (fd < 0)
+                return -errno;
+        ssize_t n = read_small(fd, text, sizeof text);
+        return n < 0 ? (int) n : n > 0;
+}
+
 int tree_make_room(int dir) {
+        /* The root of the hierarchy has no type: processes are no hindrance there. */
+        if (faccessat(dir, "cgroup.type", F_OK, 0) < 0)
+                return 1;
         if (mkdirat(dir, "supervisor", 0755) < 0 && errno != EEXIST)
                 return -errno;
         _cleanup_close_ int leaf = openat(dir, "supervisor", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -141,7 +153,10 @@ int tree_make_room(int dir) {
                 return -errno;
         char self[32];
         snprintf(self, sizeof self, "%d", getpid());
-        return is_delegated(dir) ? move_all(dir, leaf) : write_file_at(leaf, "cgroup.procs", self);
+        int r = is_delegated(dir) ? move_all(dir, leaf) : write_file_at(leaf, "cgroup.procs", self);
+        if (r >= 0)
+                r = has_processes(dir);
+        return r < 0 ? r : !r;
 }
 
 static int wait_empty(int dir, usec_t deadline) {

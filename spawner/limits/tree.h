@@ -11,7 +11,7 @@ int tree_own_path(const char *cgroup, char **ret);
 int tree_own_folder(char **ret);
 /* The bits of the words in a cgroup.controllers or cgroup.subtree_control file of this folder. */
 int tree_controllers(int dir, const char *file, unsigned *ret);
-/* Moves every process of `dir` that is ours to move into its leaf `supervisor`, so that controllers can be enabled. */
+/* Moves every process of `dir` that is ours to move into its leaf `supervisor`. 1 = controllers can be enabled now, 0 = others are left. */
 int tree_make_room(int dir);
 /* Kills everything below the folder `name` in `dir` and removes it. 0 also when there is none. */
 int tree_sweep(int dir, const char *name, usec_t deadline);

@@ -226,6 +226,8 @@ static void test_waiting(void **state) {
         assert_int_equal(waiting_classify('S', call, "hrtimer_nanosleep"), WAITING_SLEEP);
         snprintf(call, sizeof call, "%ld 0x7f", (long) SYS_futex);
         assert_int_equal(waiting_classify('S', call, "futex_do_wait"), WAITING_LOCK);
+        assert_int_equal(waiting_classify('S', "", "hrtimer_nanosleep"), WAITING_SLEEP); /* a kernel that does not tell the call */
+        assert_int_equal(waiting_classify('S', "", "unix_stream_read_generic"), WAITING_NETWORK);
 }
 
 static void test_waiting_decides(void **state) {
