@@ -340,6 +340,8 @@ static int channel_init(struct Channel *c, const char *server) {
                 return -ENOMEM;
         if (!getenv("GRPC_VERBOSITY"))
                 gpr_set_log_function(log_nothing);
+        /* Names mean what they mean to every other program here: nsswitch.conf, the hosts file. */
+        (void) setenv("GRPC_DNS_RESOLVER", "native", 0);
         grpc_init();
         c->queue = grpc_completion_queue_create_for_next(NULL);
         if (pthread_create(&c->pump, NULL, pump_run, c) != 0)

@@ -103,13 +103,13 @@ static int list_pages(struct List *list) {
                         return r;
                 for (size_t i = 0; r == 0 && i < page->n_executions; i++)
                         r = add(list, page->executions[i]);
+                /* A server that gives the same page again and again would never let us end. */
+                if (token && streq(token, page->next_page_token))
+                        r = console_fault("the server does not get on with its list");
                 free(token);
                 token = isempty(page->next_page_token) ? NULL : strdup(page->next_page_token);
-                /* A server that gives the same page again and again would never let us end. */
-                if (token && streq(token, request.page_token))
-                        r = console_fault("the server does not get on with its list");
-                glovebox__v1__list_executions_response__free_unpacked(page, NULL);
                 request.page_token = token;
+                glovebox__v1__list_executions_response__free_unpacked(page, NULL);
         } while (r == 0 && token);
         return r;
 }

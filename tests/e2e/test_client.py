@@ -45,6 +45,7 @@ class Client:
             options["stdin"] = subprocess.PIPE
         process = self.start(*arguments, **options)
         out, err = process.communicate(input, timeout=seconds(deadline))
+        assert b"Sanitizer" not in (err or b""), err.decode(errors="replace")
         return process.returncode, out, err
 
     def run(self, code, *arguments, runtime="bash", **options):
