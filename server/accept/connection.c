@@ -213,8 +213,8 @@ static int connections_take_number(struct Connections *cs, int fd) {
                 if (cs->by_number[number])
                         continue;
                 copy = fcntl(fd, F_DUPFD_CLOEXEC, cs->base + (int) number);
-                if (copy < 0)
-                        return -errno;
+                if (copy < 0) /* EINVAL: the limit was lowered below our numbers */
+                        return errno == EINVAL ? -EMFILE : -errno;
                 if (copy == cs->base + (int) number)
                         return copy;
                 (void) close_fd(copy);

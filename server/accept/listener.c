@@ -203,8 +203,8 @@ static int listener_choose_kind(struct Listener *l, char **ret_error) {
                 if (a->config->plain_tcp)
                         return listener_fail(ret_error, -EPERM, "%s: plain-tcp is for loopback addresses only; set certificate, key and client-ca "
                                              "in [tls], or listen on 127.0.0.1", l->name);
-                return listener_fail(ret_error, -EPERM, "%s: TCP needs certificate, key and client-ca in [tls] (on a loopback address, "
-                                     "plain-tcp = yes does without)", l->name);
+                return listener_fail(ret_error, -EPERM, "%s: TCP needs TLS: set certificate, key and client-ca in [tls]%s", l->name,
+                                     loopback ? ", or plain-tcp = yes in [server], since this is a loopback address" : "");
         }
         return tls_new(a, &a->tls, ret_error);
 }
@@ -306,6 +306,11 @@ static int split_host_port(const char *name, char **ret_host, char **ret_port) {
                 return -EINVAL;
         host = strndup(from, length);
         port = strdup(colon + 1);
+        if (port && (strspn(port, "0123456789") != strlen(port) || strtoul(port, NULL, 10) > UINT16_MAX)) {
+                free(host);
+                free(port);
+                return -ERANGE;
+        }
         if (!host || !port) {
                 free(host);
                 free(port);
@@ -338,7 +343,10 @@ static int listen_tcp(struct Listeners *ls, const char *name, char **ret_error) 
         struct addrinfo *found;
         int r;
 
-        if (split_host_port(name, &host, &port) < 0)
+        r = split_host_port(name, &host, &port);
+        if (r == -ERANGE)
+                return listener_fail(ret_error, r, "%s: a port is a number from 0 to 65535", name);
+        if (r < 0)
                 return listener_fail(ret_error, -EINVAL, "%s: not an address; write unix:/PATH, HOST:PORT or [ADDRESS]:PORT", name);
         r = getaddrinfo(host, port, &hints, &found);
         if (r != 0)
@@ -365,6 +373,23 @@ static int listeners_open(struct Listeners *ls, char **ret_error) {
         return 0;
 }
 
+/* "127.0.0.1:443 (passed as descriptor 3)" */
+static void name_passed(int fd, char *out, size_t size) {
+        struct sockaddr_storage address = {};
+        socklen_t length = sizeof(address);
+        char host[64], port[16];
+
+        if (getsockname(fd, (struct sockaddr *) &address, &length) < 0)
+                address.ss_family = AF_UNSPEC;
+        if (address.ss_family == AF_UNIX)
+                (void) snprintf(out, size, "unix:%.107s (passed as descriptor %d)", ((struct sockaddr_un *) &address)->sun_path, fd);
+        else if (getnameinfo((struct sockaddr *) &address, length, host, sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+                (void) snprintf(out, size, address.ss_family == AF_INET6 ? "[%s]:%s (passed as descriptor %d)" : "%s:%s (passed as descriptor %d)",
+                                host, port, fd);
+        else
+                (void) snprintf(out, size, "passed descriptor %d", fd);
+}
+
 /* Sockets that came with LISTEN_FDS: their number, without the one that is the spawner's. */
 static int listeners_take_passed(struct Listeners *ls, char **ret_error) {
         char **names _cleanup_strv_ = NULL;
@@ -372,11 +397,11 @@ static int listeners_take_passed(struct Listeners *ls, char **ret_error) {
 
         for (int i = 0; i < n; i++) {
                 int fd = SD_LISTEN_FDS_START + i, r;
-                char name[64];
+                char name[160];
 
                 if (streq(names[i], "spawner"))
                         continue;
-                (void) snprintf(name, sizeof(name), "passed socket %d", fd);
+                name_passed(fd, name, sizeof(name));
                 if (sd_is_socket(fd, AF_UNSPEC, SOCK_STREAM, 1) <= 0)
                         return listener_fail(ret_error, -ENOTSOCK, "%s: not a listening stream socket", name);
                 r = listener_add(ls, fd, name, NULL, ret_error);

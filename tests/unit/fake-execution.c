@@ -22,6 +22,7 @@ struct Execution {
         uint64_t bytes[STREAM_MAX_];
         size_t chunk;
         bool waits, finished, cancelled;
+        struct Refusal late;
         struct Result result;
 };
 
@@ -89,6 +90,7 @@ void executions_on_ready_change(struct Executions *x, void (*on_change)(void *us
 
 static void story_begin(struct Execution *e, const char *code) {
         unsigned long long n, chunk;
+        int late;
 
         e->chunk = sizeof(pattern);
         e->result = (struct Result) {.outcome = OUTCOME_COMPLETED, .exit = EXIT_CODE, .message = "done", .accepted_at = now_realtime()};
@@ -97,6 +99,8 @@ static void story_begin(struct Execution *e, const char *code) {
                 e->chunk = MIN(chunk, (unsigned long long) sizeof(pattern));
         } else if (sscanf(code, "both %llu", &n) == 1)
                 e->bytes[STREAM_STDOUT] = e->bytes[STREAM_STDERR] = n;
+        else if (sscanf(code, "late %d", &late) == 1)
+                refuse(&e->late, (enum RefusalCode) late, NULL, "it waited for room in vain");
         else if (streq(code, "wait"))
                 e->waits = true;
         else {
@@ -203,15 +207,13 @@ static bool next_output(struct Cursor *c, enum Stream stream, struct Event *ret)
 }
 
 /* The canned ones are never refused once accepted. */
-const struct Refusal *execution_refusal(const struct Execution *e) {
-        return NULL;
-}
-
 int cursor_next(struct Cursor *c, struct Event *ret) {
         struct Execution *e = c->execution;
 
         if (c->told)
                 return -ENODATA;
+        if (e->late.code != REFUSE_NOTHING && c->step > 0)
+                return -EREMOTEIO;
         *ret = (struct Event) {.seq = ++c->seq, .elapsed = 1000};
         if (c->step < 2) {
                 ret->kind = c->step++ == 0 ? EVENT_ACCEPTED : EVENT_STARTED;
@@ -228,6 +230,10 @@ int cursor_next(struct Cursor *c, struct Event *ret) {
         ret->result = &e->result;
         c->told = e->finished = true;
         return 1;
+}
+
+const struct Refusal *execution_refusal(const struct Execution *e) {
+        return e->late.code != REFUSE_NOTHING ? &e->late : NULL;
 }
 
 void execution_view(struct Execution *e, struct ExecutionView *ret) {

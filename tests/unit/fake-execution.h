@@ -8,6 +8,7 @@
  *   "both N"         N bytes on each stream
  *   "wait"           nothing until it is cancelled
  *   "refuse CODE"    execution_new refuses with this code
+ *   "late CODE"      accepted, then refused after all
  *   anything else    the code itself on stdout, "oops" on stderr, then FAILED with status 3 */
 struct Executions *fake_executions(sd_event *event, const struct Config *config);
 void fake_set_ready(struct Executions *x, bool ready);

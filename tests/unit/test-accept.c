@@ -249,6 +249,22 @@ static void refusals_arrive(void **state) {
         }
 }
 
+static void late_refusals_arrive(void **state) {
+        struct Client c;
+        Event_ *e;
+
+        client_execute(&c, *state, EXECUTE, "late 8");
+        assert_null(client_receive(&c, &glovebox__v1__execute_response__descriptor));
+        assert_int_equal(client_finish(&c), GRPC_STATUS_RESOURCE_EXHAUSTED);
+        client_execute(&c, *state, EXECUTE_STREAM, "late 14");
+        e = (Event_ *) client_receive(&c, &glovebox__v1__execution_event__descriptor);
+        assert_non_null(e);
+        assert_int_equal(e->event_case, GLOVEBOX__V1__EXECUTION_EVENT__EVENT_ACCEPTED);
+        glovebox__v1__execution_event__free_unpacked(e, NULL);
+        assert_null(client_receive(&c, &glovebox__v1__execution_event__descriptor));
+        assert_int_equal(client_finish(&c), GRPC_STATUS_UNAVAILABLE);
+}
+
 static void what_is_no_call_is_refused(void **state) {
         struct Client c;
 
@@ -311,5 +327,5 @@ static void clients_may_leave_at_any_time(void **state) {
 
 #define W(function) cmocka_unit_test_setup_teardown(function, world_new, world_free)
 
-RUN(W(execute_answers_once), W(execute_cuts_what_is_too_long), W(a_stream_has_every_byte_in_order), W(refusals_arrive),
+RUN(W(execute_answers_once), W(execute_cuts_what_is_too_long), W(a_stream_has_every_byte_in_order), W(refusals_arrive), W(late_refusals_arrive),
     W(what_is_no_call_is_refused), W(the_caller_is_the_peer), W(health_is_told), W(clients_may_leave_at_any_time))
