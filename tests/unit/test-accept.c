@@ -237,7 +237,8 @@ static void a_stream_has_every_byte_in_order(void **state) {
 }
 
 static void refusals_arrive(void **state) {
-        static const enum RefusalCode codes[] = {REFUSE_INVALID_ARGUMENT, REFUSE_NOT_FOUND, REFUSE_ALREADY_EXISTS, REFUSE_RESOURCE_EXHAUSTED, REFUSE_UNAVAILABLE};
+        static const enum RefusalCode codes[] = {REFUSE_INVALID_ARGUMENT, REFUSE_NOT_FOUND, REFUSE_ALREADY_EXISTS, REFUSE_RESOURCE_EXHAUSTED,
+                                                 REFUSE_UNAVAILABLE};
         struct Client c;
         char code[32];
 
