@@ -106,7 +106,8 @@ static void helper_run(const struct HelperPlan *plan, int socket, pid_t parent) 
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, NULL);
         close_all_but(plan->keep, plan->n_keep, socket);
-        if (plan->nice && setpriority(PRIO_PROCESS, 0, plan->nice) < 0)
+        /* Only ever nicer: whoever started us nicer still has their way. */
+        if (getpriority(PRIO_PROCESS, 0) < plan->nice && setpriority(PRIO_PROCESS, 0, plan->nice) < 0)
                 _exit(1);
         _exit(plan->main(socket, plan->userdata));
 }
