@@ -130,11 +130,23 @@ static int refuse_dir(struct Refusal *refusal, const char *dir, const char *faul
                       dir, fault);
 }
 
+/* As people write folders: "sub/" is "sub". */
+static char *without_last_slashes(const char *path) {
+        size_t n = strlen(path);
+
+        while (n > 1 && path[n - 1] == '/')
+                n--;
+        return strndup(path, n);
+}
+
 int workspace_working_dir(const struct Request *r, char **ret, struct Refusal *refusal) {
-        const char *dir = strempty(r->working_dir), *below = dir;
+        char *dir _cleanup_free_ = without_last_slashes(strempty(r->working_dir));
+        const char *below = dir;
         bool found = false;
 
-        if (!*dir || streq(dir, "/workspace") || streq(dir, ".") || streq(dir, "/workspace/")) {
+        if (!dir)
+                return -ENOMEM;
+        if (!*dir || streq(dir, "/workspace") || streq(dir, ".")) {
                 *ret = strdup("/workspace");
                 return *ret ? 0 : -ENOMEM;
         }

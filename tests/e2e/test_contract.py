@@ -328,8 +328,8 @@ def test_executions_of_another_uid_are_not_found(daemon):
     """Another uid can neither see, list, cancel nor guess an execution; the answer is the same as for one that is not there."""
     run = daemon.call("sleep 1; echo done", labels={"secret": "no"})
     run.until("started")
-    with Other(daemon, 4711) as other:
-        assert other.call("GetInfo", system_pb2.GetInfoRequest()).reply.caller == "uid:4711"
+    with Other(daemon, 4719) as other:
+        assert other.call("GetInfo", system_pb2.GetInfoRequest()).reply.caller == "uid:4719"
         get = other.call("GetExecution", pb.GetExecutionRequest(execution_id=run.id))
         guess = run.id[:-1] + ("0" if run.id[-1] != "0" else "1")
         none = other.call("GetExecution", pb.GetExecutionRequest(execution_id=guess))

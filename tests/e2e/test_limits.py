@@ -42,7 +42,7 @@ def test_LIM_05_stopped_processes_time_out(daemon):
     """A program that stops itself and all others still ends at its limit, and no process stays stopped."""
     run = daemon.run("kill -STOP 0\necho never", timeout=3)
     assert run.outcome == "TIMED_OUT" and run.stdout == b"" and 3 <= run.ran + 0.05 and run.ran < 3 + seconds(0.5)
-    assert not daemon.run_pids()
+    daemon.assert_no_run()
 
 
 def host_processes():

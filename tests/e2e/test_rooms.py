@@ -136,9 +136,12 @@ def test_standalone_is_small(daemon):
 def test_second_instance_refuses(daemon):
     """A second spawner on the same state folder refuses with one clear line, and the first goes on."""
     from kit.daemon import BUILD
-    done = subprocess.run([str(BUILD / "bin" / "glovebox-spawner"), "--state", str(daemon.state), "--config", str(daemon.config_file),
-                           "--waive", ",".join(daemon.waive)], capture_output=True, timeout=20)
-    assert done.returncode != 0 and done.stderr.strip(), done
+    done = subprocess.run([str(BUILD / "bin" / "glovebox-spawner"), "--state", str(daemon.state / "spawner"), "--config",
+                           str(daemon.config_file), "--waive", ",".join(daemon.waive)], capture_output=True, timeout=20)
+    assert done.returncode != 0 and str(daemon.state).encode() in done.stderr, done
+    other = subprocess.run(daemon.command(), capture_output=True, timeout=20)
+    assert other.returncode != 0 and str(daemon.state).encode() in other.stderr, other
+    assert daemon.run("echo fine").stdout == b"fine\n"
 
 
 @pytest.mark.parametrize("text, words", [

@@ -1,9 +1,7 @@
 """Whole jobs, as users of other systems do them every day: the SEED cases of this issue."""
-import re
-
 import pytest
 
-from kit.call import to_seconds
+from kit.call import last_printed, to_seconds
 from kit.machine import seconds
 from kit.stubs import pb
 
@@ -74,7 +72,7 @@ def test_SEED_24_slow_or_stuck(daemon):
     stuck = daemon.call("echo once; while :; do sleep 1; done", timeout=3.5)
     slow.wait(), stuck.wait()
     assert slow.outcome == stuck.outcome == "TIMED_OUT"
-    ago = [float(re.search(r"last printed ([\d.]+) s", r.result.message).group(1)) for r in (slow, stuck)]
+    ago = [last_printed(r.result) for r in (slow, stuck)]
     assert ago[0] < 1.5 and ago[1] > 2.5, (slow.result.message, stuck.result.message)
 
 

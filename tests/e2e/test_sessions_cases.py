@@ -12,7 +12,7 @@ FORGED = '"\n{"event":"delete","user":"admin"}\n'
 def test_SES_21_forged_audit_lines(daemon):
     """Whatever a caller writes, a record is one JSON line with the trusted fields untouched, and of bounded length."""
     start = daemon.audit_size()
-    code = f"printf '%s' '{FORGED}'; printf '%s' '{FORGED}' >&2; head -c 1000000 /dev/zero\n# \" \\ {FORGED}"
+    code = f"printf '%s' '{FORGED}'; printf '%s' '{FORGED}' >&2; head -c 1000000 /dev/zero; exit 0\n# \" \\ {FORGED}"
     run = daemon.run(code, labels={"name": FORGED[:200], "q": '"', "b": "\\", "event": "delete", FORGED[:30]: "x"},
                      env={"A": FORGED}, files={"forged\n\"name\\": FORGED.encode()})
     assert run.outcome == "COMPLETED"

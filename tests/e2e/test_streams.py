@@ -20,7 +20,7 @@ def test_STR_03_background_child_holds_the_pipe(daemon):
     run = daemon.run("sleep 300 &\necho hi", timeout=30)
     assert run.outcome == "COMPLETED" and run.result.exit_code == 0 and run.stdout == b"hi\n"
     assert run.ran < seconds(1)
-    assert not daemon.run_pids()
+    daemon.assert_no_run()
 
 
 def test_STR_05_characters_cut_between_chunks(daemon):
@@ -94,7 +94,7 @@ def test_STR_14_endless_output_to_a_slow_client(daemon):
     run = daemon.run("yes", output_bytes=1 << 20, pause=0.01)
     assert run.outcome == "OUTPUT_LIMIT_EXCEEDED" and len(run.stdout) == 1 << 20
     assert machine.rss(daemon.server) - before < 8 << 20
-    assert not daemon.run_pids()
+    daemon.assert_no_run()
     fast = daemon.run("yes", output_bytes=1 << 20)
     assert fast.ran < seconds(2) and len(fast.stdout) == 1 << 20
 

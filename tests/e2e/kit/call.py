@@ -1,4 +1,5 @@
 """Calls as a test wants them: one request, its events with the time each arrived, and what ended it."""
+import re
 import threading
 import time
 
@@ -22,6 +23,13 @@ def duration(value):
 
 def to_seconds(d):
     return d.seconds + d.nanos / 1e9
+
+
+def last_printed(result):
+    """How many seconds before the end the code last printed, as the message of a timeout says it."""
+    found = re.search(r"last printed ([\d.]+) (ms|s) before", result.message)
+    assert found, result.message
+    return float(found.group(1)) / (1000 if found.group(2) == "ms" else 1)
 
 
 def request(code="", runtime="bash", **fields):

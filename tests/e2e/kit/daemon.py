@@ -234,6 +234,10 @@ class Daemon:
         """Processes of executions, without the cells' own."""
         return pids_in(self.cgroup.folders("run-"))
 
+    def assert_no_run(self, deadline=1.0):
+        """Every process of every execution is dead, at the latest a second after the results."""
+        assert wait_until(lambda: not self.run_pids(), deadline), {p: machine.program(p) for p in self.run_pids()}
+
     def restart_server(self):
         """kill -9, and wait until its successor serves."""
         old = self.server
@@ -374,9 +378,10 @@ class Daemon:
             for record in self.audit(self.audit_start):
                 by_id.setdefault(record["execution_id"], []).append(record)
             bad = {i: [r["event"] for r in rs] for i, rs in by_id.items() if [r["event"] for r in rs] != ["start", "end"]}
-            return by_id if not bad else None
-        by_id = wait_until(look, 3)
-        assert by_id is not None, f"executions without one start and one end record in {self.audit(self.audit_start)[-6:]}"
+            return None if bad else (by_id,)
+        found = wait_until(look, 3)
+        assert found, f"executions without one start and one end record in {self.audit(self.audit_start)[-6:]}"
+        by_id = found[0]
         for call in self.calls:
             if call.of("result"):
                 start, end = by_id[call.id]
