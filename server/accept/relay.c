@@ -62,6 +62,7 @@ struct Relay {
         struct Link *links; /* the thread's own */
         pthread_mutex_t lock;
         struct Link *inbox; /* under the lock */
+        unsigned n_drop;    /* under the lock: handshakes to give up for newer ones */
         bool stopping;      /* under the lock */
 };
 
@@ -301,9 +302,21 @@ static void link_go_on(const struct Relay *r, struct Link *l) {
                 link_close(r, l);
 }
 
-/* Takes in new links; true = the end. */
+/* The list begins with the newest. */
+static void relay_drop_oldest(struct Relay *r) {
+        struct Link *oldest = NULL;
+
+        for (struct Link *l = r->links; l; l = l->next)
+                if (l->state == LINK_HANDSHAKING)
+                        oldest = l;
+        if (oldest)
+                oldest->state = LINK_DEAD;
+}
+
+/* Takes in new links; true = the end is near. */
 static bool relay_take_inbox(struct Relay *r) {
         struct Link *in;
+        unsigned n_drop;
         bool stopping;
         uint64_t count;
 
@@ -311,8 +324,12 @@ static bool relay_take_inbox(struct Relay *r) {
         (void) pthread_mutex_lock(&r->lock);
         in = r->inbox;
         r->inbox = NULL;
+        n_drop = r->n_drop;
+        r->n_drop = 0;
         stopping = r->stopping;
         (void) pthread_mutex_unlock(&r->lock);
+        for (; n_drop > 0; n_drop--)
+                relay_drop_oldest(r);
         while (in) {
                 struct Link *l = in;
 
@@ -324,6 +341,14 @@ static bool relay_take_inbox(struct Relay *r) {
         return stopping;
 }
 
+/* At the end, what gRPC has written still goes out, but not for long. */
+static void link_hurry(struct Link *l, usec_t now) {
+        if (l->state == LINK_HANDSHAKING)
+                l->state = LINK_DEAD;
+        else if (l->deadline == 0)
+                l->deadline = now + CLOSING_DEADLINE;
+}
+
 /* Gives those that were stopped their turn, buries the dead; returns how long to wait for more, in ms. */
 static int relay_sweep(struct Relay *r, bool stopping) {
         usec_t now = now_monotonic();
@@ -332,7 +357,9 @@ static int relay_sweep(struct Relay *r, bool stopping) {
         for (struct Link **at = &r->links; *at;) {
                 struct Link *l = *at;
 
-                if (stopping || (l->deadline > 0 && now > l->deadline))
+                if (stopping)
+                        link_hurry(l, now);
+                if (l->deadline > 0 && now > l->deadline)
                         l->state = LINK_DEAD;
                 else if (l->again)
                         link_go_on(r, l);
@@ -356,14 +383,14 @@ static void *relay_run(void *userdata) {
         bool stopping = false;
         int timeout = -1;
 
-        while (!stopping) {
+        while (!stopping || r->links) {
                 int n = epoll_wait(r->epoll, events, EVENTS_AT_ONCE, timeout);
 
                 for (int i = 0; i < n; i++) {
                         if (events[i].data.ptr)
                                 link_go_on(r, events[i].data.ptr);
                         else
-                                stopping = relay_take_inbox(r);
+                                stopping = relay_take_inbox(r) || stopping;
                 }
                 timeout = relay_sweep(r, stopping);
         }
@@ -404,6 +431,13 @@ int relay_new(relay_on_handshake_t on_handshake, void *userdata, struct Relay **
 
 static void relay_wake(struct Relay *r) {
         (void) !write(r->wake, &(uint64_t) {1}, sizeof(uint64_t));
+}
+
+void relay_give_up_oldest(struct Relay *r) {
+        (void) pthread_mutex_lock(&r->lock);
+        r->n_drop++;
+        (void) pthread_mutex_unlock(&r->lock);
+        relay_wake(r);
 }
 
 struct Relay *relay_free(struct Relay *r) {

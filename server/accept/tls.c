@@ -161,13 +161,16 @@ size_t tls_pending(const struct Tls *t) {
 }
 
 int tls_add(struct Tls *t, int fd) {
+        bool full = t->pending >= PENDING_MAX || connections_full(t->accept->connections, t->pending);
         SSL *ssl;
         int r;
 
-        if (t->pending >= PENDING_MAX || connections_full(t->accept->connections, t->pending)) {
+        if (full && (t->pending == 0 || t->pending >= 2 * PENDING_MAX)) {
                 (void) close_fd(fd);
                 return -EBUSY;
         }
+        if (full)
+                relay_give_up_oldest(t->relay);
         ssl = SSL_new(t->context);
         if (!ssl) {
                 (void) close_fd(fd);
