@@ -12,7 +12,8 @@ struct Relay;
 typedef void (*relay_on_handshake_t)(void *userdata, int fd, const struct Caller *caller);
 
 int relay_new(relay_on_handshake_t on_handshake, void *userdata, struct Relay **ret);
-/* Ends the thread and every connection, after what gRPC has written is sent or a short while has passed; calls on_handshake for those that were not done. */
+/* Ends the thread and every connection, after what gRPC has written is sent or a short while has passed; calls on_handshake for
+ * those that were not done. */
 struct Relay *relay_free(struct Relay *r);
 /* Takes both, in any case. An error means that on_handshake does not come. */
 int relay_add(struct Relay *r, SSL *ssl, int tcp);

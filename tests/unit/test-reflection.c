@@ -90,7 +90,8 @@ static void symbols_are_found(void **state) {
 
 static void strangers_are_not_found(void **state) {
         static const char *const nowhere[] = {"", ".", "glovebox", "glovebox.v1", "glovebox.v1.", "glovebox.v1.Resul", "glovebox.v1.Result.",
-                                              "glovebox.v1.Resultx", "glovebox.v1.ExecutionService.Nope", "glovebox.v1.ExecutionService.Execute.x", "google.rpc.Status"};
+                                              "glovebox.v1.Resultx", "glovebox.v1.ExecutionService.Nope",
+                                              "glovebox.v1.ExecutionService.Execute.x", "google.rpc.Status"};
 
         for (size_t i = 0; i < ELEMENTSOF(nowhere); i++)
                 assert_nothing(ask_symbol(nowhere[i]));
