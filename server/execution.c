@@ -1,7 +1,7 @@
 /* The spine: the life of one execution. Read this first.
  *
  *   NEW ── execution_new: validate, charge the caller
- *    ├─▶ QUEUED      no room yet (admit/gate.c)
+ *    ├─▶ QUEUED      no room yet (admit/gate.c); goes to DRAINING when it is cancelled, is refused when it waits too long
  *    └─▶ LEASING     the spawner makes a cell and starts glovebox-start in it; the job goes down the job pipe. The report pipe closing
  *    │               without a word means that the program runs now
  *    └─▶ RUNNING     the clock runs; pipes are read into the log (stream/output.c); every reader is a cursor on the log
@@ -28,7 +28,7 @@ static const char *const states[EXECUTION_STATE_MAX_] = {
 #define TO(s) (1u << EXECUTION_##s)
 static const unsigned transitions[EXECUTION_STATE_MAX_] = {
         [EXECUTION_NEW] = TO(QUEUED) | TO(LEASING),
-        [EXECUTION_QUEUED] = TO(LEASING) | TO(FINISHED),
+        [EXECUTION_QUEUED] = TO(LEASING) | TO(DRAINING) | TO(FINISHED),
         [EXECUTION_LEASING] = TO(RUNNING) | TO(DRAINING),
         [EXECUTION_RUNNING] = TO(DRAINING),
         [EXECUTION_DRAINING] = TO(FINISHED),
@@ -97,16 +97,16 @@ void execution_refuse(struct Execution *e, const struct Refusal *refusal) {
 void execution_end(struct Execution *e, enum CancelReason reason) {
         struct Refusal refusal;
 
-        if (e->state == EXECUTION_QUEUED) {
-                if (reason == CANCEL_SHUTDOWN)
-                        (void) refuse(&refusal, REFUSE_UNAVAILABLE, NULL, "the server is stopping; try another one, or later");
-                else
-                        (void) refuse(&refusal, REFUSE_CANCELLED, NULL, "the execution was cancelled while it waited for room");
+        if (e->state == EXECUTION_QUEUED && reason == CANCEL_SHUTDOWN) {
+                (void) refuse(&refusal, REFUSE_UNAVAILABLE, NULL, "the server is stopping; try another one, or later");
                 execution_refuse(e, &refusal);
                 return;
         }
         if (e->trigger != TRIGGER_NONE)
                 return;
+        /* Its turn must not come any more; the result follows as for any other. */
+        if (e->state == EXECUTION_QUEUED)
+                gate_leave(&e->owner->gate, &e->ticket);
         e->cancel_reason = reason;
         execution_trigger(e, TRIGGER_CANCEL);
 }

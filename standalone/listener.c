@@ -98,11 +98,11 @@ static char *tcp_name(int fd) {
         return name;
 }
 
-/* "HOST:PORT" into its two parts; host is empty for all addresses. */
+/* "HOST:PORT" into its two parts; host is empty for all addresses. getaddrinfo() would take 99999 for the port 34463. */
 static int split_tcp(const char *address, char host[256], char port[8]) {
         const char *colon = strrchr(address, ':'), *start = address, *end = colon;
 
-        if (!colon || strlen(colon + 1) >= 8)
+        if (!colon || strlen(colon + 1) >= 8 || strspn(colon + 1, "0123456789") != strlen(colon + 1) || strtoul(colon + 1, NULL, 10) > UINT16_MAX)
                 return -EINVAL;
         if (*address == '[') {
                 start++;

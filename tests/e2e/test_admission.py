@@ -98,11 +98,12 @@ def test_waiting_ones_can_be_cancelled_and_left(make_daemon):
         assert daemon.get(call.id).state == pb.STATE_QUEUED
     assert daemon.cancel(cancelled.id) == pb.STATE_QUEUED
     cancelled.wait()
+    assert daemon.cancel(cancelled.id) == pb.STATE_FINISHED
     assert cancelled.outcome == "CANCELLED" and not cancelled.of("started") and not cancelled.result.HasField("started_at")
     left.leave()
     result = daemon.finished(left.id, 2).result
     assert (result.outcome, result.cancel_reason) == (pb.OUTCOME_CANCELLED, pb.CANCEL_REASON_CLIENT_GONE)
-    assert daemon.info().waiting == 0
+    assert (daemon.info().waiting, daemon.info().running) == (0, 1)
     assert running.wait().outcome == "COMPLETED"
 
 
@@ -123,7 +124,7 @@ def test_a_caller_has_a_bound_of_its_own(make_daemon):
 def test_request_bytes_have_one_budget(make_daemon):
     """Requests being held share one budget: past it RESOURCE_EXHAUSTED with a hint, and the server does not grow beyond it."""
     from kit import machine
-    daemon = make_daemon(config={"server": {"request-budget": "64M", "max-executions": 1, "max-waiting": 100}})
+    daemon = make_daemon(config={"server": {"request-budget": "64M", "max-message": "32M", "max-executions": 1, "max-waiting": 100}})
     before = machine.rss(daemon.server)
     running = daemon.call("sleep 3")
     running.until("started")

@@ -1,7 +1,6 @@
 """Ways in: Unix socket, socket activation, TCP with mutual TLS; and bounds on who may hold how many connections."""
 import os
 import pathlib
-import resource
 import shutil
 import signal
 import socket
@@ -119,8 +118,7 @@ def test_every_listener_recovers_from_emfile(plain):
     """When descriptors ran out and came back every listener accepts again, and running streams went on."""
     run = plain.call("for i in 1 2 3 4 5 6; do echo $i; sleep 0.5; done")
     run.until("output")
-    hard = resource.prlimit(plain.server, resource.RLIMIT_NOFILE)[1]
-    old = resource.prlimit(plain.server, resource.RLIMIT_NOFILE, (8, hard))
+    old = machine.set_descriptor_limit(plain.server, 8)
     crowd = []
     for _ in range(30):
         for family, address in ((socket.AF_UNIX, str(plain.socket_path)), (socket.AF_INET, ("127.0.0.1", plain.port))):
@@ -130,7 +128,7 @@ def test_every_listener_recovers_from_emfile(plain):
     ticks = machine.cpu_ticks(plain.server)
     time.sleep(1)
     assert machine.cpu_ticks(plain.server) - ticks < 50, "the server spins while it has no descriptors"
-    resource.prlimit(plain.server, resource.RLIMIT_NOFILE, old)
+    assert machine.set_descriptor_limit(plain.server, old) == 8
     for s in crowd:
         s.close()
     for address in (plain.socket, f"127.0.0.1:{plain.port}"):

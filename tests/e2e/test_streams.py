@@ -160,7 +160,7 @@ def test_back_pressure_reaches_the_program(daemon):
     gate = threading.Event()
     run = daemon.call("import os, sys, time\nfor i in range(1200):\n    os.write(1, b'%01023d\\n' % i * 64)\nos.write(2, b'finished')\n",
                       "python", hold=gate, output_bytes=1 << 30)
-    run.until("accepted")
+    run.until("output")
     time.sleep(seconds(2))
     assert not run.of("result")
     stopped_at = daemon.get(run.id).stdout_bytes

@@ -91,7 +91,8 @@ class Refused:
 
 
 class Call:
-    """One ExecuteStream, read by a thread of its own. `pause` seconds between two messages make it a slow reader."""
+    """One ExecuteStream, read by a thread of its own. `pause` seconds between two messages make it a slow reader; with the event `hold`
+    it reads nothing after the first output until that is set."""
 
     def __init__(self, stub, req, pause=0.0, call_deadline=None, hold=None, keep_output=True):
         self.request = req
@@ -111,7 +112,7 @@ class Call:
         try:
             for event in self._rpc:
                 self._take(event)
-                if self.hold is not None:
+                if self.hold is not None and event.WhichOneof("event") == "output":
                     self.hold.wait()
                 if self.pause:
                     time.sleep(self.pause)

@@ -4,6 +4,8 @@ GLOVEBOX_TIME_FACTOR stretches every deadline (sanitizers), GLOVEBOX_REPEAT_DIVI
 """
 import os
 import pathlib
+import subprocess
+import sys
 import time
 
 TIME_FACTOR = float(os.environ.get("GLOVEBOX_TIME_FACTOR", "1"))
@@ -118,6 +120,16 @@ def descriptors(pid):
         except FileNotFoundError:
             pass
     return links
+
+
+def set_descriptor_limit(pid, soft):
+    """Sets the soft RLIMIT_NOFILE of a process and returns the old one. As that process's own user: root may lack CAP_SYS_RESOURCE."""
+    uid, gid = int(status_field(pid, "Uid")[0]), int(status_field(pid, "Gid")[0])
+    code = ("import os, resource, sys\n"
+            f"os.setgroups([]); os.setresgid({gid}, {gid}, {gid}); os.setresuid({uid}, {uid}, {uid})\n"
+            f"soft, hard = resource.prlimit({pid}, resource.RLIMIT_NOFILE)\n"
+            f"resource.prlimit({pid}, resource.RLIMIT_NOFILE, ({soft}, hard)); print(soft)")
+    return int(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout)
 
 
 def thread_count(pid):
