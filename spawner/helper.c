@@ -117,8 +117,9 @@ static void helper_reap(struct Helper *h) {
                 while (waitpid(h->pid, NULL, 0) < 0 && errno == EINTR)
                         ;
         h->pid = 0;
-        h->socket = close_fd(h->socket);
+        /* In this order: a closed descriptor cannot be taken out of epoll any more. */
         h->source = sd_event_source_disable_unref(h->source);
+        h->socket = close_fd(h->socket);
 }
 
 static int helper_on_io(sd_event_source *s, int fd, uint32_t revents, void *userdata) {

@@ -2,6 +2,7 @@
 #include "spawner/privileges.h"
 
 #include <linux/capability.h>
+#include <linux/keyctl.h>
 #include <linux/securebits.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -68,4 +69,9 @@ int privileges_verify_none(void) {
 int privileges_keep(uint64_t capabilities) {
         int r = drop_bounding(capabilities);
         return r < 0 ? r : set_capabilities(capabilities);
+}
+
+int privileges_leave_keyrings(void) {
+        /* A new session keyring, without a name: nothing below us possesses what whoever started us has there. */
+        return syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS ? -errno : 0;
 }

@@ -9,5 +9,7 @@ int privileges_drop_bounding(void);
 int privileges_become(uid_t id);
 /* -EPERM when any capability is left in any set. */
 int privileges_verify_none(void);
+/* For the spawner itself, so that nothing below it holds keys of whoever started it. */
+int privileges_leave_keyrings(void);
 /* For the spawner itself: keeps these in all but the inheritable and ambient sets. */
 int privileges_keep(uint64_t capabilities);

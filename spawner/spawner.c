@@ -26,10 +26,12 @@
 #define STOP_TIME (12 * USEC_PER_SEC)
 #define TEMPLATE_TIME (30 * USEC_PER_SEC)
 
-/* What is needed once everything stands (linux/capability.h): mounts and namespaces, the pipes' owner, looking at processes, and the root
- * of a cgroup2 hierarchy, which not even its owner may write to. */
+/* What is needed once everything stands (linux/capability.h): mounts and namespaces, the pipes' owner, looking at processes, killing an
+ * init, and the root of a cgroup2 hierarchy, which not even its owner may write to. */
 #define CAP(number) (1ULL << (number))
-#define CAPABILITIES (CAP(0) /* CHOWN */ | CAP(1) /* DAC_OVERRIDE */ | CAP(18) /* SYS_CHROOT */ | CAP(19) /* SYS_PTRACE */ | CAP(21) /* SYS_ADMIN */)
+#define CAPABILITIES                                                                                                           \
+        (CAP(0) /* CHOWN */ | CAP(1) /* DAC_OVERRIDE */ | CAP(5) /* KILL */ | CAP(18) /* SYS_CHROOT */ | CAP(19) /* SYS_PTRACE */ | \
+         CAP(21) /* SYS_ADMIN */)
 
 struct Spawner {
         struct CellWorld world;
@@ -253,7 +255,7 @@ static int prepare_plan(struct Spawner *s, const struct Config *config, char **r
         for (size_t i = 0; i < config->n_runtimes; i++) {
                 r = userns_make(config, (unsigned) i, &s->usernses[i]);
                 if (r < 0)
-                        return complain(ret_error, r, "cannot make the user namespace of runtime %s: %s (user.max_user_namespaces may be 0)",
+                        return complain(ret_error, r, "cannot make the user namespace of runtime %s: %s (user.max_user_namespaces may be 0, or /proc/sys read-only)",
                                     config->runtimes[i].name, strerror(-r));
                 s->plan.runtimes[i] = (struct ConstructRuntime) {
                         .root = isempty(config->runtimes[i].root) ? "/" : config->runtimes[i].root,
@@ -315,7 +317,9 @@ static int spawner_start(struct Spawner *s, const struct SpawnerSetup *setup, ch
                 r = prepare_plan(s, config, ret_error);
         if (r < 0)
                 return r;
-        r = privileges_keep(CAPABILITIES);
+        r = privileges_leave_keyrings();
+        if (r >= 0)
+                r = privileges_keep(CAPABILITIES);
         if (r < 0)
                 return complain(ret_error, r, "cannot give up capabilities (must be started as root): %s", strerror(-r));
         r = start_builder(s, ret_error);

@@ -2,10 +2,13 @@
 #include "spawner/userns.h"
 
 #include <fcntl.h>
+#include <linux/securebits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "spawner/slots.h"
@@ -16,15 +19,52 @@ static int write_map(pid_t pid, const char *file, const char *map) {
         return write_file_at(AT_FDCWD, path, map);
 }
 
+/* What each uid of the namespace may have. The kernel counts it once more for the namespace's owner, where the host's own bounds hold for
+ * all cells together: so one cell must not get near those. Nested user namespaces would give a cell capabilities to play with. */
+static int bound_users(void) {
+        static const struct {
+                const char *file, *value;
+        } bounds[] = {
+                {"/proc/sys/user/max_user_namespaces", "0"},    {"/proc/sys/user/max_inotify_instances", "8"},
+                {"/proc/sys/user/max_inotify_watches", "8192"}, {"/proc/sys/user/max_fanotify_groups", "0"},
+        };
+        for (size_t i = 0; i < ELEMENTSOF(bounds); i++) {
+                int r = write_file_at(AT_FDCWD, bounds[i].file, bounds[i].value);
+                if (r < 0 && r != -ENOENT) /* an older kernel, which has not the thing to be bounded either */
+                        return r;
+        }
+        return 0;
+}
+
+/* The namespace takes its bounds for all cells together from its maker; each cell's own are in step_rlimits. */
+static void lift_shared_limits(void) {
+        static const int shared[] = {RLIMIT_MSGQUEUE, RLIMIT_SIGPENDING, RLIMIT_MEMLOCK};
+        const struct rlimit none = {RLIM_INFINITY, RLIM_INFINITY};
+        for (size_t i = 0; i < ELEMENTSOF(shared); i++)
+                (void) setrlimit((__rlimit_resource_t) shared[i], &none); /* without the right to, the inherited ones stay */
+}
+
+/* Owned by the uid that is its root, and not by the host's: else what cells use up would be root's. The capabilities stay, since systems
+ * may refuse the namespace to others; the real uid stays root's, whose number of processes is not bounded. */
+static int enter_namespace(uid_t owner) {
+        if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP) < 0 || syscall(SYS_setresuid, -1, owner, -1) < 0)
+                return -errno;
+        if (unshare(CLONE_NEWUSER) < 0)
+                return -errno;
+        return bound_users();
+}
+
 /* A child enters the new namespace and stays until we hold it: the maps can only be written from outside. */
-static pid_t start_holder(int *ret_ready) {
+static pid_t start_holder(uid_t owner, int *ret_ready) {
         int ready[2];
         if (pipe2(ready, O_CLOEXEC) < 0)
                 return -errno;
         pid_t parent = getpid(), pid = fork();
         if (pid == 0) {
-                prctl(PR_SET_PDEATHSIG, SIGKILL);
-                int32_t error = getppid() != parent ? ESRCH : unshare(CLONE_NEWUSER) < 0 ? errno : 0;
+                lift_shared_limits();
+                int32_t error = -enter_namespace(owner);
+                prctl(PR_SET_PDEATHSIG, SIGKILL); /* the change of ids resets it */
+                error = getppid() != parent ? ESRCH : error;
                 if (write(ready[1], &error, sizeof error) < 0)
                         _exit(1);
                 for (;;)
@@ -65,7 +105,7 @@ int userns_make(const struct Config *config, unsigned index, int *ret) {
         snprintf(map, sizeof map, "0 %u 1\n%u %u %u\n", config->uid_start + index, SLOT_INSIDE_FIRST,
                  config->uid_start + SLOT_UIDS_FIRST, config->uid_count - SLOT_UIDS_FIRST);
         _cleanup_close_ int ready = -EBADF;
-        pid_t pid = start_holder(&ready);
+        pid_t pid = start_holder(config->uid_start + index, &ready);
         if (pid < 0)
                 return pid;
         int r = set_up(pid, ready, map, ret);

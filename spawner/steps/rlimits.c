@@ -17,6 +17,8 @@ int step_rlimits(struct StepContext *c) {
                 /* The uid is the cell's own, so this counts its processes and nobody else's. */
                 {RLIMIT_NPROC, c->max_processes, c->max_processes},
                 {RLIMIT_MEMLOCK, 64 * KIB, 64 * KIB},
+                {RLIMIT_SIGPENDING, 1024, 1024},
+                {RLIMIT_MSGQUEUE, 256 * KIB, 256 * KIB},
                 {RLIMIT_RTPRIO, 0, 0},
                 {RLIMIT_NICE, 0, 0},
         };

@@ -40,4 +40,5 @@ int step_ids(struct StepContext *c);
 int step_rlimits(struct StepContext *c);
 int step_descriptors(struct StepContext *c);
 int step_no_new_privs(struct StepContext *c);
+int step_kernel_keys(struct StepContext *c);
 int step_verify(struct StepContext *c);
