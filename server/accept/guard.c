@@ -16,6 +16,9 @@
 #define FRAME_SMALL 1024 /* a larger one of type DATA pays by its size alone */
 #define FRAME_DATA 0
 #define FRAME_HEADERS 1
+#define FRAME_CONTINUATION 9
+#define FLAG_END_HEADERS 4
+#define HEADER_BLOCK_MAX 65536 /* of one call, compressed; far above what gRPC takes, which refuses only after the block's end */
 
 /* Per second: for each processor. */
 #define CALLS_BURST 2000       /* of a caller */
@@ -44,6 +47,7 @@ struct Guard {
         usec_t filled_at;
         struct Bucket calls, frames;
         size_t skip; /* bytes of preface or payload still to come */
+        size_t block; /* bytes of the header block that has not ended yet */
         size_t head_size;
         uint8_t head[FRAME_HEAD_SIZE];
 };
@@ -144,8 +148,19 @@ bool guard_has_seen(const struct Guard *g) {
         return atomic_load_explicit(&g->seen, memory_order_relaxed);
 }
 
-/* Follows the frames through these bytes and counts them. */
-static void guard_follow(struct Guard *g, const uint8_t *at, size_t size, unsigned *calls, unsigned *frames) {
+/* Frames that go on with the headers of a call without end are kept in memory, all of them. */
+static bool block_fits(struct Guard *g, uint8_t type, uint8_t flags, size_t payload) {
+        if (type != FRAME_HEADERS && type != FRAME_CONTINUATION)
+                return true;
+        g->block += payload;
+        bool fits = g->block <= HEADER_BLOCK_MAX;
+        if (flags & FLAG_END_HEADERS)
+                g->block = 0;
+        return fits;
+}
+
+/* Follows the frames through these bytes and counts them. False: no honest client sends this. */
+static bool guard_follow(struct Guard *g, const uint8_t *at, size_t size, unsigned *calls, unsigned *frames) {
         while (size > 0) {
                 size_t n = MIN(size, g->skip > 0 ? g->skip : FRAME_HEAD_SIZE - g->head_size), payload;
 
@@ -160,11 +175,14 @@ static void guard_follow(struct Guard *g, const uint8_t *at, size_t size, unsign
                 if (g->head_size < FRAME_HEAD_SIZE)
                         continue;
                 payload = (size_t) g->head[0] << 16 | (size_t) g->head[1] << 8 | g->head[2];
+                if (!block_fits(g, g->head[3], g->head[4], payload))
+                        return false;
                 *calls += g->head[3] == FRAME_HEADERS;
                 *frames += g->head[3] != FRAME_DATA || payload < FRAME_SMALL;
                 g->skip = payload;
                 g->head_size = 0;
         }
+        return true;
 }
 
 static bool guard_admit(struct Guard *g, const struct msghdr *message, size_t size) {
@@ -174,7 +192,8 @@ static bool guard_admit(struct Guard *g, const struct msghdr *message, size_t si
         for (size_t i = 0; i < message->msg_iovlen && size > 0; i++) {
                 size_t n = MIN(size, message->msg_iov[i].iov_len);
 
-                guard_follow(g, message->msg_iov[i].iov_base, n, &calls, &frames);
+                if (!guard_follow(g, message->msg_iov[i].iov_base, n, &calls, &frames))
+                        return false;
                 size -= n;
         }
         return (calls == 0 && frames == 0) || guard_take(g, calls, frames);

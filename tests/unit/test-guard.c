@@ -100,6 +100,32 @@ static void an_innocent_connection_goes_on(void **state) {
         account_unref(account);
 }
 
+/* Headers that never end are cut at the bound, wherever the pieces fall; those of other calls begin anew. */
+static void headers_without_end_are_cut(void **state) {
+        static const uint8_t begin[] = {0, 0, 1, 1, 0, 0, 0, 0, 1, 0x80};
+        static const uint8_t go_on[9 + 1024] = {0, 4, 0, 9, 0, 0, 0, 0, 1}, end[9 + 1024] = {0, 4, 0, 9, 4, 0, 0, 0, 1};
+        struct Account *account = account_new();
+        struct Line l;
+
+        line_init(&l, account);
+        for (unsigned call = 0; call < 3; call++) {
+                assert_int_equal(send(l.client, begin, sizeof(begin), 0), (ssize_t) sizeof(begin));
+                for (unsigned i = 0; i < 62; i++)
+                        assert_int_equal(send(l.client, go_on, sizeof(go_on), 0), (ssize_t) sizeof(go_on));
+                assert_int_equal(send(l.client, end, sizeof(end), 0), (ssize_t) sizeof(end));
+                assert_true(line_read(&l, 333));
+        }
+        assert_int_equal(send(l.client, begin, sizeof(begin), 0), (ssize_t) sizeof(begin));
+        for (unsigned i = 0; i < 63; i++)
+                assert_int_equal(send(l.client, go_on, sizeof(go_on), 0), (ssize_t) sizeof(go_on));
+        assert_true(line_read(&l, 333));
+        assert_int_equal(send(l.client, go_on, sizeof(go_on), 0), (ssize_t) sizeof(go_on));
+        assert_false(line_read(&l, 333));
+        assert_true(guard_has_cut(l.guard));
+        line_done(&l);
+        account_unref(account);
+}
+
 /* Large data frames are what uploads are made of: only their number on the wire is their price. */
 static void data_passes(void **state) {
         static uint8_t frame[9 + 16384] = {0, 0x40, 0, 0};
@@ -138,4 +164,5 @@ static void other_sockets_are_left_alone(void **state) {
         (void) close_fd(pair[1]);
 }
 
-RUN(T(some_calls_pass), T(a_flood_is_cut_and_stays_cut), T(an_innocent_connection_goes_on), T(data_passes), T(other_sockets_are_left_alone))
+RUN(T(some_calls_pass), T(a_flood_is_cut_and_stays_cut), T(an_innocent_connection_goes_on), T(headers_without_end_are_cut), T(data_passes),
+    T(other_sockets_are_left_alone))

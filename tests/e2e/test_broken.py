@@ -1,0 +1,107 @@
+"""What once broke the daemon: each attack here got through before it was closed, so each must go on failing."""
+import os
+import subprocess
+import sys
+import time
+
+from kit import http2, machine
+from kit.machine import wait_until
+
+SYSTEM_CALLS = """
+import ctypes, os, signal, sys, time
+libc, rt = ctypes.CDLL(None, use_errno=True), ctypes.CDLL('librt.so.1', use_errno=True)
+class Attributes(ctypes.Structure):
+    _fields_ = [(n, ctypes.c_long) for n in ('flags', 'max', 'size', 'now')] + [('reserved', ctypes.c_long * 4)]
+def watcher():
+    return libc.inotify_init() >= 0
+def queue(number):
+    name = b'/glovebox-test-%d-%d' % (os.getpid(), number)
+    made = rt.mq_open(name, os.O_CREAT | os.O_RDWR, 0o600, ctypes.byref(Attributes(0, 10, 8192, 0))) >= 0
+    if len(sys.argv) > 1 and made: rt.mq_unlink(name)
+    return made
+def queued_signal():
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGRTMIN])
+    return libc.sigqueue(os.getpid(), signal.SIGRTMIN, ctypes.c_void_p(0)) == 0
+"""
+TAKE_ALL = SYSTEM_CALLS + """
+n = 0
+while watcher() and n < 10000: n += 1
+m = 0
+while queue(m) and m < 10000: m += 1
+k = 0
+while queued_signal() and k < 1000000: k += 1
+print(n, m, k, flush=True)
+time.sleep(60)
+"""
+TAKE_ONE = SYSTEM_CALLS + "print(watcher(), queue(0), queued_signal())\n"
+# add_key("user", "left", "secret"), and the content of the user's keyring
+KEYS = """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+buffer = ctypes.create_string_buffer(64)
+print(libc.syscall(%d, b'user', b'left', b'secret', 6, -4), libc.syscall(%d, 11, -4, buffer, 64), ctypes.get_errno(), buffer.raw.strip(b'\\0'))
+"""
+KEY_CALLS = {"x86_64": (248, 250), "aarch64": (217, 219)}
+
+
+def test_a_cell_cannot_use_up_what_the_kernel_counts_for_all(daemon):
+    """inotify instances, queued signals and message queues are counted for the owner of the cells' user namespace too: a cell that takes
+    all it can get leaves some to the next cell, and root's untouched."""
+    hog = daemon.call(TAKE_ALL, "python")
+    assert wait_until(lambda: b"\n" in hog.stdout, 30), hog
+    watchers, queues, signals = map(int, hog.stdout.split())
+    assert watchers <= 8 and queues <= 4 and signals <= 1024, hog.stdout
+    other = daemon.run(TAKE_ONE, "python")
+    assert other.stdout == b"True True True\n", other
+    host = subprocess.run([sys.executable, "-c", TAKE_ONE, "host"], capture_output=True, timeout=30)
+    assert host.stdout == b"True True True\n", host
+    daemon.cancel(hog.id)
+    hog.wait()
+
+
+def test_keys_of_the_kernel_do_not_pass_from_cell_to_cell(daemon):
+    """A uid's keyring outlives its processes, and the next cell gets the same uid."""
+    code = KEYS % KEY_CALLS[os.uname().machine]
+    for _ in range(2):
+        run = daemon.run(code, "python")
+        assert run.stdout == b"-1 -1 38 b''\n", run
+    assert "left" not in daemon.run("cat /proc/keys").stdout.decode()
+
+
+def test_calls_of_other_abis_are_not_answered(daemon):
+    """x32 has its own number for keyctl; a filter that looks at the native one alone would be passed by."""
+    if os.uname().machine != "x86_64":
+        return  # aarch64 has no second table of numbers in 64 bit code
+    run = daemon.run("import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\nprint(libc.syscall(0x40000000 + 250, 6, -4, None, 0), ctypes.get_errno())", "python")
+    assert run.stdout == b"-1 38\n", run
+
+
+def test_no_user_namespace_in_a_cell(daemon):
+    """In a user namespace of its own a program would have capabilities to attack the kernel with."""
+    run = daemon.run("unshare -Ur true && echo got one")
+    assert run.outcome == "FAILED" and run.stdout == b"", run
+
+
+def test_headers_without_end(daemon):
+    """CONTINUATION frames without END_HEADERS: gRPC keeps them all, 1.4 GB in 4 s. The connection is cut, the server stays small."""
+    daemon.run("true")
+    before = machine.rss(daemon.server)
+    connection = http2.Connection(str(daemon.socket_path))
+    connection.send(http2.frame(http2.HEADERS, 0, 1, http2.request_headers("/glovebox.v1.ExecutionService/Execute")))
+    filler = http2.frame(http2.CONTINUATION, 0, 1, http2.literal("x-filler", "b" * 8000))
+    end = time.monotonic() + 5
+    while time.monotonic() < end and connection.send(filler):
+        pass
+    assert connection.closed.wait(5), "the connection goes on"
+    connection.close()
+    assert machine.rss(daemon.server) - before < 64 << 20, f"{before >> 20} MiB before, {machine.rss(daemon.server) >> 20} after"
+
+
+def test_large_headers_that_end_are_refused_by_name(daemon):
+    """Headers above the bound of the server, but not absurd, cost their call alone."""
+    connection = http2.Connection(str(daemon.socket_path))
+    connection.stream("/glovebox.v1.ExecutionService/Execute", b"", extra=[("x-large", "a" * 12000)])
+    assert wait_until(lambda: connection.of(http2.HEADERS) or connection.of(http2.RST_STREAM), 5), connection.frames
+    connection.ping()
+    assert wait_until(lambda: [f for f in connection.of(http2.PING) if f[1] & http2.ACK], 5), "the connection is gone"
+    connection.close()
