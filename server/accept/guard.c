@@ -55,8 +55,10 @@ struct Guard {
 static _Atomic(struct Guard *) guards[NUMBERS];
 
 static struct Bucket bucket(double burst, double per_second) {
-        long processors = sysconf(_SC_NPROCESSORS_ONLN);
+        static long processors; /* asked once: the C library reads a file for it */
 
+        if (processors == 0)
+                processors = sysconf(_SC_NPROCESSORS_ONLN);
         return (struct Bucket) {.level = burst, .max = burst, .per_usec = per_second * (double) MAX(processors, 1L) / (double) USEC_PER_SEC};
 }
 

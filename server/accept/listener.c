@@ -19,7 +19,7 @@
 
 #define BACKLOG 512
 #define ACCEPTED_AT_ONCE 64
-#define BACK_OFF (100 * USEC_PER_MSEC)
+#define BACK_OFF (50 * USEC_PER_MSEC)
 #define ERROR_LOG_INTERVAL (10 * USEC_PER_SEC)
 
 enum ListenerKind {
@@ -230,7 +230,7 @@ static int listener_add(struct Listeners *ls, int fd, const char *name, const ch
         (void) set_nonblock(fd, true);
         r = sd_event_add_io(ls->accept->event, &l->source, fd, EPOLLIN, listener_on_io, l);
         if (r >= 0)
-                r = sd_event_add_time_relative(ls->accept->event, &l->back_off, CLOCK_MONOTONIC, BACK_OFF, 0, listener_on_back_off, l);
+                r = sd_event_add_time_relative(ls->accept->event, &l->back_off, CLOCK_MONOTONIC, BACK_OFF, USEC_PER_MSEC, listener_on_back_off, l);
         if (r >= 0)
                 r = sd_event_source_set_enabled(l->back_off, SD_EVENT_OFF);
         if (r < 0)
