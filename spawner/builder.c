@@ -20,8 +20,6 @@ struct Builder {
         bool restarted;
         size_t in_flight;
         TAILQ_HEAD(Builds, Build) builds;
-        void (*on_death)(void *userdata);
-        void *userdata;
 };
 
 static void builder_pump(struct Builder *b) {
@@ -119,7 +117,6 @@ static void builder_on_death(void *userdata) {
                 if (build->sent)
                         build_finish(b, build, -ECHILD, "builder", 0, -EBADF);
         }
-        b->on_death(b->userdata);
         int r = sd_event_add_time_relative(b->event, &b->restart, CLOCK_MONOTONIC, RESTART_DELAY, 0, builder_on_restart, b);
         if (r < 0)
                 sd_event_exit(b->event, r);
@@ -149,14 +146,12 @@ static int builder_start(struct Builder *b) {
         return helper_start(&b->helper, b->event, &plan);
 }
 
-int builder_new(const struct BuilderSetup *setup, struct Builder **ret) {
+int builder_new(sd_event *event, const struct ConstructPlan *plan, struct Builder **ret) {
         struct Builder *b = calloc(1, sizeof *b);
         if (!b)
                 return -ENOMEM;
-        b->event = setup->event;
-        b->plan = *setup->plan;
-        b->on_death = setup->on_death;
-        b->userdata = setup->userdata;
+        b->event = event;
+        b->plan = *plan;
         b->helper.socket = -EBADF;
         TAILQ_INIT(&b->builds);
         int r = builder_start(b);

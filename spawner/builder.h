@@ -18,15 +18,8 @@ struct Build {
         void (*on_built)(struct Build *b, int error, const char *step, pid_t pid, int pidfd);
 };
 
-struct BuilderSetup {
-        sd_event *event;
-        const struct ConstructPlan *plan; /* copied */
-        /* The process died, and with it the init of every cell; a new one is being started. */
-        void (*on_death)(void *userdata);
-        void *userdata;
-};
-
-int builder_new(const struct BuilderSetup *setup, struct Builder **ret);
+/* When the process dies, the init of every cell goes with it: their pidfds tell. A new one is started. plan is copied. */
+int builder_new(sd_event *event, const struct ConstructPlan *plan, struct Builder **ret);
 struct Builder *builder_free(struct Builder *b);
 DEFINE_CLEANUP(struct Builder *, builder_free)
 /* 1 = the templates stand, 0 = not yet, or what the builder failed with; *ret_step (may be NULL) is then the failing step. */

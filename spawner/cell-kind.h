@@ -16,7 +16,6 @@ struct CellWorld {
         struct Slots *slots;
         struct Builder *builder;
         struct Cgroups *cgroups;
-        const int *usernses;    /* by index of the runtime */
         int start_program;      /* sealed memfd of glovebox-start */
         int own_pidns;
         bool reset_oom_score;   /* ours is not the default */

@@ -81,7 +81,6 @@ static void cell_run_now(struct Cell *c) {
         if (r < 0) {
                 cell_fail(c, r, step);
         } else {
-                c->main_exited = false;
                 cell_set_state(c, CELL_RUNNING);
                 Glovebox__Internal__RunStarted m = GLOVEBOX__INTERNAL__RUN_STARTED__INIT;
                 m.cell = c->id;
@@ -104,6 +103,10 @@ static void ending_on_over(int error, void *userdata) {
                 cell_fail(c, error, "end the run");
                 return;
         }
+        struct CellUsage usage;
+        if (c->kind->usage(c, &usage) >= 0)
+                log_full(LOG_DEBUG, 0, cell_tag(c), "Run %" PRIu64 " of cell %" PRIu64 " used %" PRIu64 " us of cpu time.", c->run.number, c->number,
+                         usage.cpu);
         c->kind->finish(c);
         c->has_run = false;
         cell_set_state(c, CELL_READY);
@@ -153,23 +156,32 @@ void cell_on_prepared(struct Cell *c, int error, const char *step) {
                 cell_run_now(c);
 }
 
-int cell_start_run(struct Cell *c, const struct RunSpec *run) {
-        if (c->state == CELL_CLOSING)
-                return 0; /* the server does not know yet */
-        if (c->has_run || (c->state != CELL_OPENING && c->state != CELL_READY))
-                return -EPROTO;
+/* The server has lost count of this cell: it fails alone, and the others go on. */
+static void cell_confused(struct Cell *c, const char *message) {
+        log_full(LOG_ERR, 0, cell_tag(c), "The server sent %s for cell %" PRIu64 ", which is %s.", message, c->number, cell_state_name(c->state));
+        cell_fail(c, -EPROTO, message);
+}
+
+void cell_start_run(struct Cell *c, const struct RunSpec *run) {
+        if (c->state >= CELL_CLOSING)
+                return; /* the server does not know yet */
+        if (c->has_run || (c->state != CELL_OPENING && c->state != CELL_READY)) {
+                cell_confused(c, "StartRun");
+                return;
+        }
         c->has_run = true;
         c->run = *run;
         if (c->state == CELL_READY)
                 cell_run_now(c);
-        return 0;
 }
 
-int cell_end_run(struct Cell *c, uint64_t run) {
-        if (c->state == CELL_CLOSING)
-                return 0;
-        if (c->state != CELL_RUNNING || run != c->run.number)
-                return -EPROTO;
+void cell_end_run(struct Cell *c, uint64_t run) {
+        if (c->state >= CELL_CLOSING)
+                return;
+        if (c->state != CELL_RUNNING || run != c->run.number) {
+                cell_confused(c, "EndRun");
+                return;
+        }
         cell_set_state(c, CELL_ENDING);
         int r = 0;
         if (!c->kind->is_over(c)) {
@@ -182,18 +194,16 @@ int cell_end_run(struct Cell *c, uint64_t run) {
                 r = wait_start(&c->ending, c->world->event, END_TIME);
         if (r < 0)
                 cell_fail(c, r, "end the run");
-        return 0;
 }
 
-int cell_ask_waiting(struct Cell *c, uint64_t run) {
-        if (c->state != CELL_RUNNING || run != c->run.number)
-                return c->state == CELL_CLOSING ? 0 : -EPROTO;
+void cell_ask_waiting(struct Cell *c, uint64_t run) {
+        if (c->state >= CELL_CLOSING)
+                return;
         Glovebox__Internal__WaitingFor m = GLOVEBOX__INTERNAL__WAITING_FOR__INIT;
         m.cell = c->id;
         m.run = run;
-        m.what = (char *) c->kind->waiting_for(c);
+        m.what = c->state == CELL_RUNNING && run == c->run.number ? (char *) c->kind->waiting_for(c) : (char *) "";
         cell_send(c, FROM_SPAWNER(WAITING_FOR, waiting_for, &m), NULL);
-        return 0;
 }
 
 void cell_close(struct Cell *c) {
@@ -202,7 +212,6 @@ void cell_close(struct Cell *c) {
 }
 
 void cell_on_main_exit(struct Cell *c, const struct MainExit *e) {
-        c->main_exited = true;
         if (e->init_died)
                 cell_on_lost(c);
         if (c->state != CELL_RUNNING && c->state != CELL_ENDING)

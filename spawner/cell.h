@@ -38,7 +38,7 @@ struct Cell {
         struct Limits limits;
         char tag[CELL_TAG_MAX + 1];
         enum CellState state;
-        bool has_run, main_exited, lost;
+        bool has_run, lost;
         struct RunSpec run;            /* the waiting or current one */
         struct Wait ending;
 };
@@ -55,10 +55,10 @@ struct CellSpec {
 int cell_new(struct CellWorld *world, const struct CellSpec *spec, const struct CellOwner *owner, struct Cell **ret);
 struct Cell *cell_free(struct Cell *c);
 
-/* Messages of the server. -EPROTO: it may not say this now. The cell may be gone after cell_close. */
-int cell_start_run(struct Cell *c, const struct RunSpec *run);
-int cell_end_run(struct Cell *c, uint64_t run);
-int cell_ask_waiting(struct Cell *c, uint64_t run);
+/* Messages of the server; at a wrong time they fail the cell. It may be gone after any of them but cell_ask_waiting. */
+void cell_start_run(struct Cell *c, const struct RunSpec *run);
+void cell_end_run(struct Cell *c, uint64_t run);
+void cell_ask_waiting(struct Cell *c, uint64_t run);
 void cell_close(struct Cell *c);
 
 /* Called by the kind. */

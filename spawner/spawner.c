@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "common/log.h"
@@ -24,6 +25,7 @@
 #include "spawner/userns.h"
 
 #define STOP_TIME (12 * USEC_PER_SEC)
+#define ACCEPTS_PER_SECOND 50
 #define TEMPLATE_TIME (30 * USEC_PER_SEC)
 
 /* What is needed once everything stands (linux/capability.h): mounts and namespaces, the pipes' owner, looking at processes, killing an
@@ -145,17 +147,23 @@ static int on_open_cell(void *userdata, const struct CellSpec *spec) {
 
 static int on_start_run(void *userdata, uint64_t id, const struct RunSpec *run) {
         struct Cell *c = find_cell(userdata, id);
-        return c ? cell_start_run(c, run) : 0;
+        if (c)
+                cell_start_run(c, run);
+        return 0;
 }
 
 static int on_end_run(void *userdata, uint64_t id, uint64_t run) {
         struct Cell *c = find_cell(userdata, id);
-        return c ? cell_end_run(c, run) : 0;
+        if (c)
+                cell_end_run(c, run);
+        return 0;
 }
 
 static int on_ask_waiting(void *userdata, uint64_t id, uint64_t run) {
         struct Cell *c = find_cell(userdata, id);
-        return c ? cell_ask_waiting(c, run) : 0;
+        if (c)
+                cell_ask_waiting(c, run);
+        return 0;
 }
 
 static int on_close_cell(void *userdata, uint64_t id) {
@@ -226,10 +234,6 @@ static int spawner_on_accept(sd_event_source *source, int fd, uint32_t revents, 
         return 0;
 }
 
-/* The inits died with the builder: their pidfds tell each cell. What it was making it reports itself. */
-static void spawner_on_builder_death(void *userdata) {
-}
-
 static int load_program(const char *library, const char *name, int *ret, char **ret_error) {
         _cleanup_free_ char *path = NULL;
         if (asprintf(&path, "%s/%s", library, name) < 0)
@@ -282,10 +286,7 @@ static int wait_for_builder(struct Spawner *s, char **ret_error) {
 }
 
 static int start_builder(struct Spawner *s, char **ret_error) {
-        const struct BuilderSetup setup = {
-                .event = s->world.event, .plan = &s->plan, .on_death = spawner_on_builder_death, .userdata = s,
-        };
-        int r = builder_new(&setup, &s->world.builder);
+        int r = builder_new(s->world.event, &s->plan, &s->world.builder);
         return r < 0 ? complain(ret_error, r, "cannot start the builder: %s", strerror(-r)) : wait_for_builder(s, ret_error);
 }
 
@@ -301,6 +302,17 @@ static int start_cgroups(struct Spawner *s, const struct SpawnerSetup *setup, ch
         return driver->start(&cgroups, &s->world.cgroups, ret_error);
 }
 
+/* Descriptors of one cell while it runs: cgroup folders, their events, pidfds; and for a moment all those that go to the server. */
+#define DESCRIPTORS_PER_CELL 8
+#define DESCRIPTORS_ASIDE 256
+
+static uint64_t cells_by_descriptors(void) {
+        struct rlimit files;
+        if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur <= DESCRIPTORS_ASIDE)
+                return 1;
+        return MAX((uint64_t) 1, (uint64_t) (files.rlim_cur - DESCRIPTORS_ASIDE) / DESCRIPTORS_PER_CELL);
+}
+
 static int spawner_start(struct Spawner *s, const struct SpawnerSetup *setup, char **ret_error) {
         const struct Config *config = setup->config;
         if (config->n_runtimes > RUNTIMES_MAX)
@@ -311,7 +323,9 @@ static int spawner_start(struct Spawner *s, const struct SpawnerSetup *setup, ch
         r = slots_new(config, &s->world.slots);
         if (r < 0)
                 return complain(ret_error, r, "uid-range must hold at least %d uids", SLOT_UIDS_FIRST + 2);
-        s->max_cells = slots_count(s->world.slots);
+        s->max_cells = MIN((uint64_t) slots_count(s->world.slots), cells_by_descriptors());
+        if (s->max_cells < config->max_cells)
+                log_notice("At most %" PRIu64 " cells at once, by the uid-range and the limit of open files.", s->max_cells);
         r = start_cgroups(s, setup, ret_error);
         if (r >= 0)
                 r = prepare_plan(s, config, ret_error);
@@ -325,7 +339,8 @@ static int spawner_start(struct Spawner *s, const struct SpawnerSetup *setup, ch
         r = start_builder(s, ret_error);
         if (r >= 0)
                 r = sd_event_add_io(setup->event, &s->accepting, s->listener, EPOLLIN, spawner_on_accept, s);
-        return r;
+        /* Without descriptors accept fails again and again: at a bearable pace. */
+        return r < 0 ? r : sd_event_source_set_ratelimit(s->accepting, USEC_PER_SEC, ACCEPTS_PER_SECOND);
 }
 
 static bool own_oom_score_is_default(void) {
@@ -347,7 +362,6 @@ int spawner_new(const struct SpawnerSetup *setup, struct Spawner **ret, char **r
                 s->usernses[i] = -EBADF;
         s->world.event = setup->event;
         s->world.config = s->bounds.config = setup->config;
-        s->world.usernses = s->usernses;
         s->world.reset_oom_score = !own_oom_score_is_default();
         s->world.own_pidns = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
         s->bounds.caps = setup->config->caps;

@@ -212,8 +212,12 @@ static void drain(int role, char *text, size_t *size) {
         } while (n > 0);
 }
 
+void send_end_run(uint64_t run) {
+        SEND(end_run, END_RUN, Glovebox__Internal__EndRun v_ = GLOVEBOX__INTERNAL__END_RUN__INIT; v_.cell = cell.id; v_.run = run);
+}
+
 void end_run(void) {
-        SEND(end_run, END_RUN, Glovebox__Internal__EndRun v_ = GLOVEBOX__INTERNAL__END_RUN__INIT; v_.cell = cell.id; v_.run = 1);
+        send_end_run(1);
         next_until(CASE(RUN_ENDED));
         assert_true(cell.exited); /* always before RunEnded */
         char events[128];

@@ -50,6 +50,7 @@ void send_open(const char *runtime, uint64_t memory_bytes);
 void write_record(enum JobType type, const void *bytes, size_t size);
 void start_code(const char *runtime, const char *code);
 void ask_waiting(void);
+void send_end_run(uint64_t run);
 void end_run(void);
 void close_cell(void);
 /* All of it. */

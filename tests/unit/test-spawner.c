@@ -229,6 +229,23 @@ static void test_broken_protocol(void **state) {
         greet();
 }
 
+static void test_confused_server(void **state) {
+        start_code("bash", "sleep 100");
+        struct FakeCell kept = cell;
+        start_code("bash", "sleep 100");
+        send_end_run(99); /* no such run: this cell fails, the other one lives */
+        next_until(CASE(CELL_CLOSED));
+        assert_true(cell.failed);
+        assert_string_equal(cell.step, "EndRun");
+        assert_string_equal(cell.left, "");
+        close_cell_fds();
+        cell = kept;
+        ask_waiting();
+        assert_true(strlen(cell.what) > 0);
+        end_run();
+        close_cell();
+}
+
 static void test_nothing_adds_up(void **state) {
         run_code("bash", "true");
         int before = count_fds();
@@ -278,7 +295,7 @@ int main(int argc, char **argv) {
                 cmocka_unit_test(test_output_and_status), cmocka_unit_test(test_wall), cmocka_unit_test(test_uids_are_the_cells_own),
                 cmocka_unit_test(test_workspace_is_capped), cmocka_unit_test(test_what_cannot_start), cmocka_unit_test(test_job_paths),
                 cmocka_unit_test(test_what_will_not_die), cmocka_unit_test(test_waiting_for), cmocka_unit_test(test_lost_init),
-                cmocka_unit_test(test_lost_builder), cmocka_unit_test(test_server_goes), cmocka_unit_test(test_broken_protocol),
+                cmocka_unit_test(test_lost_builder), cmocka_unit_test(test_server_goes), cmocka_unit_test(test_broken_protocol), cmocka_unit_test(test_confused_server),
                 cmocka_unit_test(test_nothing_adds_up), cmocka_unit_test(test_kill_and_sweep), cmocka_unit_test(test_second_instance_and_stop),
         };
         if (geteuid() != 0) {
