@@ -114,5 +114,6 @@ bool utf8_is_valid(const char *s, size_t length);
 void hex_encode(const uint8_t *bytes, size_t n, char *out);
 
 /* The folder with the parts a program needs (glovebox-init, runtimes.d, javascript/...): ../lib/glovebox beside the folder of
- * the running program, which holds both in the build folder and once installed. */
+ * the running program, which holds both in the build folder and once installed. Where the caller may not go there (a build in root's
+ * home): what glovebox-standalone has opened and names in GLOVEBOX_LIBRARY. */
 int library_dir(char **ret);

@@ -19,33 +19,35 @@
 #define EXEC_FAILED 127
 #define FIRST_FD 3
 
-/* Moves the descriptors to 3, 4, ...: first out of the way, so that none is overwritten before it was copied. */
+/* Moves the descriptors, the library last, to 3, 4, ...: first out of the way, so that none is overwritten before it was copied. */
 static int place_fds(const struct Child *c) {
+        size_t n = c->n_fds + 1;
         int moved[64];
 
-        if (c->n_fds > ELEMENTSOF(moved))
+        if (n > ELEMENTSOF(moved))
                 return -E2BIG;
-        for (size_t i = 0; i < c->n_fds; i++) {
-                moved[i] = fcntl(c->fds[i], F_DUPFD_CLOEXEC, FIRST_FD + (int) c->n_fds);
+        for (size_t i = 0; i < n; i++) {
+                moved[i] = fcntl(i < c->n_fds ? c->fds[i] : c->library, F_DUPFD_CLOEXEC, FIRST_FD + (int) n);
                 if (moved[i] < 0)
                         return -errno;
         }
-        for (size_t i = 0; i < c->n_fds; i++)
+        for (size_t i = 0; i < n; i++)
                 if (dup2(moved[i], FIRST_FD + (int) i) < 0)
                         return -errno;
         /* Neither program gets what somebody left open when standalone was started. */
-        return close_range(FIRST_FD + (unsigned) c->n_fds, ~0U, CLOSE_RANGE_CLOEXEC) < 0 ? -errno : 0;
+        return close_range(FIRST_FD + (unsigned) n, ~0U, CLOSE_RANGE_CLOEXEC) < 0 ? -errno : 0;
 }
 
 static int set_environment(const struct Child *c) {
-        char pid[24], count[24], names[LINE_MAX] = "";
+        char pid[24], count[24], library[40], names[LINE_MAX] = "";
 
         for (size_t i = 0, at = 0; i < c->n_fds; i++)
                 at += (size_t) snprintf(names + at, sizeof(names) - at, "%s%s", i > 0 ? ":" : "", c->fd_name);
         (void) snprintf(pid, sizeof(pid), "%d", (int) getpid());
         (void) snprintf(count, sizeof(count), "%zu", c->n_fds);
+        (void) snprintf(library, sizeof(library), "/proc/self/fd/%zu", FIRST_FD + c->n_fds);
         if (setenv("LISTEN_PID", pid, 1) < 0 || setenv("LISTEN_FDS", count, 1) < 0 || setenv("LISTEN_FDNAMES", names, 1) < 0 ||
-            setenv("NOTIFY_SOCKET", c->notify, 1) < 0)
+            setenv("NOTIFY_SOCKET", c->notify, 1) < 0 || setenv("GLOVEBOX_LIBRARY", library, 1) < 0)
                 return -errno;
         return 0;
 }
@@ -93,6 +95,15 @@ static int prepare(const struct Child *c, pid_t parent) {
         return reset_signals();
 }
 
+/* Returns only when it fails. */
+static int execute(const struct Child *c) {
+        (void) execv(c->path, c->argv);
+        if (errno != EACCES)
+                return -errno;
+        (void) execveat(c->program, "", c->argv, environ, AT_EMPTY_PATH);
+        return -errno;
+}
+
 int child_start(struct Child *c) {
         pid_t parent = getpid(), pid = fork();
         int r;
@@ -102,8 +113,7 @@ int child_start(struct Child *c) {
         if (pid == 0) {
                 r = prepare(c, parent);
                 if (r >= 0) {
-                        (void) execv(c->path, c->argv);
-                        r = -errno;
+                        r = execute(c);
                 }
                 (void) log_error_errno(r, "Cannot start %s: %m", c->path);
                 _exit(EXEC_FAILED);
@@ -149,6 +159,8 @@ void child_signal(const struct Child *c, int signal) {
 }
 
 void child_done(struct Child *c) {
+        c->program = close_fd(c->program);
+        c->library = close_fd(c->library);
         free(c->path);
         strv_free(c->argv);
 }

@@ -7,6 +7,8 @@ struct Child {
         const char *name;
         char *path;
         char **argv;
+        int program;        /* opened as root: the server's user may not be able to reach it, as in root's home */
+        int library;        /* ../lib/glovebox beside it, for the same reason */
         const int *fds; /* passed by LISTEN_FDS; stay the owner's */
         size_t n_fds;
         const char *fd_name;

@@ -109,9 +109,11 @@ static int open_sockets(struct Standalone *s, const struct Options *options, con
 
 /* The programs are beside this one. */
 static int set_program(struct Child *c, const char *name) {
+        char *library _cleanup_free_ = NULL;
         char self[PATH_MAX];
         ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
         char *slash;
+        int r;
 
         if (n < 0)
                 return log_error_errno(errno, "Cannot read /proc/self/exe: %m");
@@ -121,7 +123,12 @@ static int set_program(struct Child *c, const char *name) {
                 return -ENOMEM;
         c->name = name;
         c->first = true;
-        if (access(c->path, X_OK) < 0)
+        r = library_dir(&library);
+        if (r < 0)
+                return log_error_errno(r, "There is no lib/glovebox beside %.*s: %m; install or build Glovebox again", (int) (slash - self), self);
+        c->program = open(c->path, O_PATH | O_CLOEXEC);
+        c->library = open(library, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (c->program < 0 || c->library < 0 || access(c->path, X_OK) < 0)
                 return log_error_errno(errno, "Cannot start %s: %m", c->path);
         return strv_extend(&c->argv, name);
 }
@@ -190,7 +197,10 @@ int standalone_init(struct Standalone *s, const struct Options *options) {
         gid_t gid;
         int r;
 
-        *s = (struct Standalone) { .signal_fd = -EBADF, .notify_fd = -EBADF, .lock_fd = -EBADF, .spawner_fd = -EBADF };
+        *s = (struct Standalone) {
+                .signal_fd = -EBADF, .notify_fd = -EBADF, .lock_fd = -EBADF, .spawner_fd = -EBADF,
+                .server = { .program = -EBADF, .library = -EBADF }, .spawner = { .program = -EBADF, .library = -EBADF },
+        };
         r = config_load(options->config, &config, &error);
         if (r < 0) {
                 log_error("%s", error ? error : strerror(-r));

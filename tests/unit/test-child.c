@@ -1,6 +1,7 @@
 /* standalone/child.c */
 #include "tests/unit/unit.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
@@ -14,6 +15,7 @@ static struct Child child_of(char **argv, const int *fds, size_t n_fds) {
         return (struct Child) {
                 .name = "test", .path = argv[0], .argv = argv, .fds = fds, .n_fds = n_fds, .fd_name = "client", .notify = "/run/notify",
                 .uid = geteuid(), .gid = getegid(), .death_signal = SIGKILL, .first = true,
+                .program = -EBADF, .library = open("/usr/lib", O_PATH | O_CLOEXEC),
         };
 }
 
@@ -36,6 +38,7 @@ static int run(const char *script, const int *fds, size_t n_fds, char *buffer, s
         buffer[length] = '\0';
         (void) close(out[0]);
         assert_int_equal(waitpid(c.pid, &status, 0), c.pid);
+        (void) close(c.library);
         return status;
 }
 
@@ -49,10 +52,10 @@ static void it_gets_its_descriptors_and_no_others(void **state) {
         fds[0] = b[1];
         fds[1] = a[1];
         assert_int_equal(run("echo \"$LISTEN_FDS $LISTEN_FDNAMES $NOTIFY_SOCKET\"; [ \"$LISTEN_PID\" = $$ ] && echo mine; "
-                             "echo b >&3; echo a >&4; for fd in /proc/self/fd/*; do echo ${fd##*/}; done; exit 3",
+                             "readlink $GLOVEBOX_LIBRARY; echo b >&3; echo a >&4; for fd in /proc/self/fd/*; do echo ${fd##*/}; done; exit 3",
                              fds, 2, text, sizeof(text)),
                          EXITED(3));
-        (void) snprintf(expected, sizeof(expected), "2 client:client /run/notify\nmine\n0\n1\n2\n3\n4\n");
+        (void) snprintf(expected, sizeof(expected), "2 client:client /run/notify\nmine\n/usr/lib\n0\n1\n2\n3\n4\n5\n");
         /* The shell itself may hold the folder open while it lists. */
         assert_int_equal(strncmp(text, expected, strlen(expected)), 0);
         assert_true(strlen(text) <= strlen(expected) + 4);

@@ -99,7 +99,7 @@ static void tcp_names_its_port(void **state) {
 }
 
 static void wrong_addresses(void **state) {
-        static const char *const addresses[] = { "unix:relative", "unix:", "8080", "[::1:80", "localhost:123456789" };
+        static const char *const addresses[] = { "unix:relative", "unix:", "8080", "[::1:80", "localhost:123456789", "127.0.0.1:http", "127.0.0.1:65536" };
         struct Room *room = *state;
         char longest[200] = "unix:/";
 
@@ -107,7 +107,6 @@ static void wrong_addresses(void **state) {
                 assert_error(listeners_add(&room->listeners, addresses[i], getegid()), EINVAL);
         memset(longest + 6, 'x', 150);
         assert_error(listeners_add(&room->listeners, longest, getegid()), EINVAL);
-        assert_error(listeners_add(&room->listeners, "127.0.0.1:http", getegid()), EADDRNOTAVAIL);
         assert_int_equal(room->listeners.n, 0);
 }
 
