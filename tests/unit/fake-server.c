@@ -38,7 +38,8 @@ void start_spawner(void) {
         spawner.pid = fork();
         assert_true(spawner.pid >= 0);
         if (spawner.pid == 0) {
-                execl(spawner.program, "glovebox-spawner", "--state", state, "--config", config, "--waive", waive ? waive : "memory,pids,cpu,io", NULL);
+                execl(spawner.program, "glovebox-spawner", "--state", state, "--config", config, "--waive",
+                      waive ? waive : "memory,pids,cpu,io", NULL);
                 _exit(127);
         }
 }

@@ -295,7 +295,8 @@ int main(int argc, char **argv) {
                 cmocka_unit_test(test_output_and_status), cmocka_unit_test(test_wall), cmocka_unit_test(test_uids_are_the_cells_own),
                 cmocka_unit_test(test_workspace_is_capped), cmocka_unit_test(test_what_cannot_start), cmocka_unit_test(test_job_paths),
                 cmocka_unit_test(test_what_will_not_die), cmocka_unit_test(test_waiting_for), cmocka_unit_test(test_lost_init),
-                cmocka_unit_test(test_lost_builder), cmocka_unit_test(test_server_goes), cmocka_unit_test(test_broken_protocol), cmocka_unit_test(test_confused_server),
+                cmocka_unit_test(test_lost_builder), cmocka_unit_test(test_server_goes), cmocka_unit_test(test_broken_protocol),
+                cmocka_unit_test(test_confused_server),
                 cmocka_unit_test(test_nothing_adds_up), cmocka_unit_test(test_kill_and_sweep), cmocka_unit_test(test_second_instance_and_stop),
         };
         if (geteuid() != 0) {
