@@ -35,7 +35,8 @@ struct Caller {
         struct Load *load;
         grpc_channel *channel;
         grpc_call *call;
-        grpc_byte_buffer *request, *reply;
+        grpc_slice request;
+        grpc_byte_buffer *sent, *reply;
         grpc_metadata_array initial, trailing;
         grpc_status_code status;
         grpc_slice details;
@@ -77,7 +78,7 @@ static void add_sample(struct Load *l, uint64_t value) {
                 l->samples[l->n_samples++] = value;
 }
 
-static grpc_byte_buffer *pack_request(const char *runtime, const char *code, uint64_t output_bytes) {
+static grpc_slice pack_request(const char *runtime, const char *code, uint64_t output_bytes) {
         Glovebox__V1__Limits limits = GLOVEBOX__V1__LIMITS__INIT;
         Google__Protobuf__Duration timeout = GOOGLE__PROTOBUF__DURATION__INIT;
         Glovebox__V1__ExecuteRequest r = GLOVEBOX__V1__EXECUTE_REQUEST__INIT;
@@ -90,9 +91,7 @@ static grpc_byte_buffer *pack_request(const char *runtime, const char *code, uin
         r.limits = &limits;
         grpc_slice s = grpc_slice_malloc(glovebox__v1__execute_request__get_packed_size(&r));
         (void) glovebox__v1__execute_request__pack(&r, GRPC_SLICE_START_PTR(s));
-        grpc_byte_buffer *b = grpc_raw_byte_buffer_create(&s, 1);
-        grpc_slice_unref(s);
-        return b;
+        return s;
 }
 
 static void caller_open(struct Caller *c, struct Load *l) {
@@ -106,7 +105,7 @@ static void caller_open(struct Caller *c, struct Load *l) {
 }
 
 static void caller_close(struct Caller *c) {
-        grpc_byte_buffer_destroy(c->request);
+        grpc_slice_unref(c->request);
         grpc_channel_destroy(c->channel);
 }
 
@@ -115,6 +114,8 @@ static void call_begin(struct Caller *c, const char *method) {
 
         grpc_metadata_array_init(&c->initial);
         grpc_metadata_array_init(&c->trailing);
+        /* Sending uses a buffer up: each call needs one of its own around the same bytes. */
+        c->sent = grpc_raw_byte_buffer_create(&c->request, 1);
         c->reply = NULL;
         c->details = grpc_empty_slice();
         c->call = grpc_channel_create_call(c->channel, NULL, 0, c->load->queue, grpc_slice_from_static_string(method), NULL, deadline, NULL);
@@ -124,6 +125,7 @@ static void call_begin(struct Caller *c, const char *method) {
 static void call_end(struct Caller *c) {
         grpc_metadata_array_destroy(&c->initial);
         grpc_metadata_array_destroy(&c->trailing);
+        grpc_byte_buffer_destroy(c->sent);
         grpc_slice_unref(c->details);
         grpc_call_unref(c->call);
 }
@@ -150,7 +152,7 @@ static void execute(struct Caller *c) {
         call_begin(c, "/glovebox.v1.ExecutionService/Execute");
         grpc_op ops[] = {
                 { .op = GRPC_OP_SEND_INITIAL_METADATA },
-                { .op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = c->request },
+                { .op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = c->sent },
                 { .op = GRPC_OP_SEND_CLOSE_FROM_CLIENT },
                 { .op = GRPC_OP_RECV_INITIAL_METADATA, .data.recv_initial_metadata.recv_initial_metadata = &c->initial },
                 { .op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &c->reply },
@@ -261,7 +263,7 @@ static void stream_begin(struct Caller *c, const char *runtime, const char *code
         call_begin(c, "/glovebox.v1.ExecutionService/ExecuteStream");
         grpc_op ops[] = {
                 { .op = GRPC_OP_SEND_INITIAL_METADATA },
-                { .op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = c->request },
+                { .op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = c->sent },
                 { .op = GRPC_OP_SEND_CLOSE_FROM_CLIENT },
                 { .op = GRPC_OP_RECV_INITIAL_METADATA, .data.recv_initial_metadata.recv_initial_metadata = &c->initial },
         };
