@@ -392,9 +392,7 @@ class ByHand:
 
 def test_socket_activation(make_daemon):
     """gloveboxd takes the sockets it is given, Unix and TCP told apart by themselves, and drops root by itself."""
-    daemon = make_daemon(start=False, config={"server": {"plain-tcp": "yes", "audit-file": ""}})
-    daemon.config["server"].pop("audit-file")
-    daemon.write_config()
+    daemon = make_daemon(start=False, config={"server": {"plain-tcp": "yes", "audit-file": None}})
     unix, tcp = socket.socket(socket.AF_UNIX), socket.socket()
     unix.bind(str(daemon.socket_path))
     tcp.bind(("127.0.0.1", 0))

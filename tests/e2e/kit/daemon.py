@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import queue
+import re
 import shutil
 import signal
 import subprocess
@@ -19,15 +20,18 @@ from .machine import seconds, wait_until
 from .stubs import SOURCE, execution_pb2_grpc, health_pb2, health_pb2_grpc, pb, system_pb2, system_pb2_grpc
 
 BUILD = pathlib.Path(os.environ.get("GLOVEBOX_BUILD", SOURCE / "build")).resolve()
+SANITIZER = re.compile(r"(Address|Leak|Thread|Memory|UndefinedBehavior)Sanitizer|runtime error:")
 _numbers = itertools.count()
 
 
 def write_config(path, sections):
-    """sections: {"server": {"max-executions": 4, "listen": [..]}}; a list repeats its key."""
+    """sections: {"server": {"max-executions": 4, "listen": [..]}}; a list repeats its key, None leaves it out."""
     lines = []
     for section, keys in sections.items():
         lines.append(f"[{section}]")
         for key, value in keys.items():
+            if value is None:
+                continue
             lines += [f"{key} = {v}" for v in (value if isinstance(value, list) else [value])]
     path.write_text("\n".join(lines) + "\n")
 
@@ -205,6 +209,7 @@ class Daemon:
         folders = [str(p) for p in self.cgroup.folders("cell-")]
         self.cgroup.remove()
         shutil.rmtree(self.folder, ignore_errors=True)
+        assert not SANITIZER.search(self.log), f"a sanitizer reported:\n{self.log[-8000:]}"
         assert left, f"the daemon has ended and left processes: {names}"
         assert not folders, f"the daemon has ended and left cgroups: {folders}"
 
