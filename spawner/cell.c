@@ -162,6 +162,11 @@ static void cell_confused(struct Cell *c, const char *message) {
         cell_fail(c, -EPROTO, message);
 }
 
+void cell_refuse_run(struct Cell *c, int error, const char *step) {
+        if (c->state < CELL_CLOSING)
+                cell_fail(c, error, step);
+}
+
 void cell_start_run(struct Cell *c, const struct RunSpec *run) {
         if (c->state >= CELL_CLOSING)
                 return; /* the server does not know yet */

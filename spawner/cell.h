@@ -60,6 +60,8 @@ void cell_start_run(struct Cell *c, const struct RunSpec *run);
 void cell_end_run(struct Cell *c, uint64_t run);
 void cell_ask_waiting(struct Cell *c, uint64_t run);
 void cell_close(struct Cell *c);
+/* The run asked for is not allowed: the cell fails. */
+void cell_refuse_run(struct Cell *c, int error, const char *step);
 
 /* Called by the kind. */
 void cell_on_prepared(struct Cell *c, int error, const char *step);

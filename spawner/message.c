@@ -1,10 +1,14 @@
-/* What the server may say: each packet is unpacked and checked here before anything acts on it. The server keeps to the operator's caps by
- * itself; that it does is not believed, so a value outside ends the connection. */
+/* What the server may say: each packet is unpacked and checked here before anything acts on it. What no server sends ends the connection;
+ * what is above the caps, or names a runtime that is not here, only fails its cell: after a change of the config one of the two may be ahead
+ * of the other. */
 #include "spawner/message.h"
 
 #include <math.h>
 
 #include "common/wire.h"
+
+#define STEP_CAPS "caps of the spawner"
+#define STEP_RUNTIME "runtimes of the spawner"
 
 typedef Glovebox__Internal__ToSpawner ToSpawner;
 
@@ -19,7 +23,7 @@ static int refuse(struct Context *c, const char *reason) {
         return -EPROTO;
 }
 
-/* The fields of CellLimits by the names of limit_table. */
+/* The fields of CellLimits by the names of limit_table. 1 = one is above the operator's caps, and *ret is not set. */
 static int check_limits(struct Context *c, const Glovebox__Internal__CellLimits *m, struct Limits *ret) {
         if (!m)
                 return refuse(c, "limits are missing");
@@ -36,6 +40,7 @@ static int check_limits(struct Context *c, const Glovebox__Internal__CellLimits 
                 offsetof(struct Limits, memory_bytes),    offsetof(struct Limits, cpus),             offsetof(struct Limits, max_processes),
                 offsetof(struct Limits, workspace_bytes), offsetof(struct Limits, workspace_inodes),
         };
+        bool above = false;
         for (const struct LimitInfo *i = limit_table; i->field; i++) {
                 bool shapes_cell = false;
                 for (size_t k = 0; k < ELEMENTSOF(offsets); k++)
@@ -43,9 +48,12 @@ static int check_limits(struct Context *c, const Glovebox__Internal__CellLimits 
                 if (!shapes_cell)
                         continue;
                 double value = limit_get(&l, i);
-                if (!(value >= i->minimum && value <= limit_get(&c->bounds->caps, i)))
+                if (!(value >= i->minimum))
                         return refuse(c, i->field);
+                above |= value > limit_get(&c->bounds->caps, i);
         }
+        if (above)
+                return 1;
         *ret = l;
         return 0;
 }
@@ -73,21 +81,27 @@ static int on_open_cell(struct Context *c, const ToSpawner *m) {
         const Glovebox__Internal__OpenCell *o = m->open_cell;
         const struct Runtime *runtime = isempty(o->runtime) ? NULL : config_runtime(c->bounds->config, o->runtime);
         struct CellSpec spec = {.id = o->cell, .kind = kind_by_name(o->kind), .tag = o->tag};
-        if (!runtime)
-                return refuse(c, "an unknown runtime");
         if (!spec.kind)
                 return refuse(c, "an unknown kind of cell");
         if (strlen(o->tag) > CELL_TAG_MAX || !utf8_is_valid(o->tag, strlen(o->tag)))
                 return refuse(c, "tag");
-        spec.runtime = (unsigned) (runtime - c->bounds->config->runtimes);
         int r = check_limits(c, o->limits, &spec.limits);
-        return r < 0 ? r : c->handler->open_cell(c->handler->userdata, &spec);
+        if (r < 0)
+                return r;
+        if (!runtime)
+                return c->handler->refuse_cell(c->handler->userdata, o->cell, -ENOENT, STEP_RUNTIME);
+        if (r > 0)
+                return c->handler->refuse_cell(c->handler->userdata, o->cell, -ERANGE, STEP_CAPS);
+        spec.runtime = (unsigned) (runtime - c->bounds->config->runtimes);
+        return c->handler->open_cell(c->handler->userdata, &spec);
 }
 
 static int on_start_run(struct Context *c, const ToSpawner *m) {
         const Glovebox__Internal__StartRun *s = m->start_run;
         struct RunSpec run = {.number = s->run, .merge_streams = s->merge_streams, .probe_version = s->probe_version};
         int r = check_limits(c, s->limits, &run.limits);
+        if (r > 0)
+                return c->handler->refuse_run(c->handler->userdata, s->cell, -ERANGE, STEP_CAPS);
         return r < 0 ? r : c->handler->start_run(c->handler->userdata, s->cell, &run);
 }
 

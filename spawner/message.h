@@ -13,6 +13,9 @@ struct MessageHandler {
         int (*end_run)(void *userdata, uint64_t cell, uint64_t run);
         int (*ask_waiting)(void *userdata, uint64_t cell, uint64_t run);
         int (*close_cell)(void *userdata, uint64_t cell);
+        /* What this spawner's config does not offer: server and spawner may have read different ones, so only that cell or run fails. */
+        int (*refuse_cell)(void *userdata, uint64_t cell, int error, const char *step);
+        int (*refuse_run)(void *userdata, uint64_t cell, int error, const char *step);
         void *userdata;
 };
 

@@ -173,11 +173,28 @@ static int on_close_cell(void *userdata, uint64_t id) {
         return 0;
 }
 
+static int on_refuse_cell(void *userdata, uint64_t id, int error, const char *step) {
+        struct Spawner *s = userdata;
+        if (find_cell(s, id))
+                return -EPROTO;
+        log_warning_errno(error, "A cell is refused at \"%s\": %m; server and spawner may have read different configs, restart or reload both.", step);
+        refuse_cell(s, id, error, step);
+        return 0;
+}
+
+/* Without a cell: it was refused with its run. */
+static int on_refuse_run(void *userdata, uint64_t id, int error, const char *step) {
+        struct Cell *c = find_cell(userdata, id);
+        if (c)
+                cell_refuse_run(c, error, step);
+        return 0;
+}
+
 static int spawner_on_packet(void *userdata, const struct WirePacket *packet) {
         struct Spawner *s = userdata;
         const struct MessageHandler handler = {
                 .hello = on_hello, .open_cell = on_open_cell, .start_run = on_start_run, .end_run = on_end_run,
-                .ask_waiting = on_ask_waiting, .close_cell = on_close_cell, .userdata = s,
+                .ask_waiting = on_ask_waiting, .close_cell = on_close_cell, .refuse_cell = on_refuse_cell, .refuse_run = on_refuse_run, .userdata = s,
         };
         const char *reason = "";
         int r = message_handle(&s->bounds, packet->bytes, packet->size, packet->n_fds, &handler, &reason);

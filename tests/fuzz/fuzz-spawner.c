@@ -40,13 +40,19 @@ static int on_one(void *userdata, uint64_t cell) {
         return 0;
 }
 
+static int on_refusal(void *userdata, uint64_t cell, int error, const char *step) {
+        if (error >= 0 || !step)
+                abort();
+        return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* The first byte: has Hello been said? */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         const struct MessageHandler handler = {
                 .hello = on_hello, .open_cell = on_open_cell, .start_run = on_start_run,
-                .end_run = on_two, .ask_waiting = on_two, .close_cell = on_one,
+                .end_run = on_two, .ask_waiting = on_two, .close_cell = on_one, .refuse_cell = on_refusal, .refuse_run = on_refusal,
         };
         const char *reason = NULL;
         caps = limits_caps();

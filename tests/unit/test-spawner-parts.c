@@ -253,7 +253,7 @@ static void test_waiting_decides(void **state) {
 
 /* Messages: counted, not acted on. */
 
-static int calls;
+static int calls, refusals;
 static struct CellSpec last_spec;
 
 static int count(void *userdata) {
@@ -278,8 +278,14 @@ static int count_one(void *userdata, uint64_t cell) {
         return count(userdata);
 }
 
+static int count_refusal(void *userdata, uint64_t cell, int error, const char *step) {
+        refusals++;
+        return 0;
+}
+
 static const struct MessageHandler counting = {
         .hello = count, .open_cell = count_open, .start_run = count_start, .end_run = count_two, .ask_waiting = count_two, .close_cell = count_one,
+        .refuse_cell = count_refusal, .refuse_run = count_refusal,
 };
 
 static int send_open(struct MessageBounds *bounds, Glovebox__Internal__OpenCell *open) {
@@ -319,9 +325,6 @@ static void test_message_bounds(void **state) {
         assert_int_equal(send_open(&bounds, &open), 0);
         assert_int_equal(calls, 1);
         assert_int_equal(last_spec.id, 7);
-        l.memory_bytes = UINT64_MAX;
-        assert_int_equal(send_open(&bounds, &open), -EPROTO);
-        good_limits(&l);
         l.cpus = NAN;
         assert_int_equal(send_open(&bounds, &open), -EPROTO);
         l.cpus = -1;
@@ -330,15 +333,30 @@ static void test_message_bounds(void **state) {
         l.max_processes = 0;
         assert_int_equal(send_open(&bounds, &open), -EPROTO);
         good_limits(&l);
-        open.runtime = (char *) "../bash";
-        assert_int_equal(send_open(&bounds, &open), -EPROTO);
-        open.runtime = (char *) "bash";
         open.kind = (char *) "vm";
         assert_int_equal(send_open(&bounds, &open), -EPROTO);
         open.kind = (char *) "native";
         open.limits = NULL;
         assert_int_equal(send_open(&bounds, &open), -EPROTO);
         assert_int_equal(calls, 1);
+}
+
+/* Server and spawner read the config at different moments: what one of them does not know yet must not end the connection, and with it
+ * every cell. */
+static void test_message_of_another_config(void **state) {
+        struct MessageBounds bounds = {.config = &message_config, .caps = limits_caps(), .greeted = true};
+        Glovebox__Internal__CellLimits l;
+        Glovebox__Internal__OpenCell open = GLOVEBOX__INTERNAL__OPEN_CELL__INIT;
+        open.limits = &l;
+        calls = refusals = 0;
+        good_limits(&l);
+        open.runtime = (char *) "../bash";
+        assert_int_equal(send_open(&bounds, &open), 0);
+        open.runtime = (char *) "bash";
+        l.memory_bytes = UINT64_MAX;
+        assert_int_equal(send_open(&bounds, &open), 0);
+        assert_int_equal(refusals, 2);
+        assert_int_equal(calls, 0);
 }
 
 static void test_message_garbage(void **state) {
@@ -360,6 +378,7 @@ int main(void) {
                 cmocka_unit_test(test_records_are_strict), cmocka_unit_test(test_states),
                 cmocka_unit_test(test_waiting),         cmocka_unit_test(test_waiting_decides),
                 cmocka_unit_test(test_message_bounds),  cmocka_unit_test(test_message_garbage),
+                cmocka_unit_test(test_message_of_another_config),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
