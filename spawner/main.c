@@ -190,6 +190,8 @@ static int on_hup(sd_event_source *s, const struct signalfd_siginfo *info, void 
         struct Main *m = userdata;
         _cleanup_free_ char *error = NULL;
         struct Config *config = NULL;
+        if (!m->spawner)
+                return 0; /* still starting */
         int r = config_load(arg_config, &config, &error);
         if (r < 0) {
                 log_error("The configuration stays as it was: %s", error ? error : strerror(-r));
