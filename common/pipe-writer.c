@@ -63,7 +63,8 @@ static int pipe_writer_on_writable(sd_event_source *source, int fd, uint32_t eve
         return 0;
 }
 
-int pipe_writer_start(struct PipeWriter *w, sd_event *event, int fd, void (*on_done)(struct PipeWriter *w, int error, void *userdata), void *userdata) {
+int pipe_writer_start(struct PipeWriter *w, sd_event *event, int fd, void (*on_done)(struct PipeWriter *w, int error, void *userdata),
+                      void *userdata) {
         w->on_done = on_done;
         w->userdata = userdata;
         w->fd = fd;

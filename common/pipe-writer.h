@@ -26,6 +26,7 @@ struct PipeWriter {
 int pipe_writer_add(struct PipeWriter *w, const void *data, size_t size);
 /* Takes fd and closes it once everything is written or the reader has gone. on_done comes from the event loop, once, with 0 or a negative
  * errno (-EPIPE: the reader has gone). */
-int pipe_writer_start(struct PipeWriter *w, sd_event *event, int fd, void (*on_done)(struct PipeWriter *w, int error, void *userdata), void *userdata);
+int pipe_writer_start(struct PipeWriter *w, sd_event *event, int fd, void (*on_done)(struct PipeWriter *w, int error, void *userdata),
+                      void *userdata);
 /* Stops without on_done. */
 void pipe_writer_done(struct PipeWriter *w);

@@ -38,8 +38,12 @@ static int parse_arguments(int argc, char **argv, struct Options *o) {
                 WAIVE,
         };
         static const struct option options[] = {
-                { "help", no_argument, NULL, 'h' },        { "version", no_argument, NULL, 'V' },      { "listen", required_argument, NULL, LISTEN },
-                { "state", required_argument, NULL, STATE }, { "config", required_argument, NULL, CONFIG }, { "waive", required_argument, NULL, WAIVE },
+                { "config", required_argument, NULL, CONFIG },
+                { "help", no_argument, NULL, 'h' },
+                { "listen", required_argument, NULL, LISTEN },
+                { "state", required_argument, NULL, STATE },
+                { "version", no_argument, NULL, 'V' },
+                { "waive", required_argument, NULL, WAIVE },
                 {},
         };
         int c;

@@ -134,7 +134,8 @@ static void take_fds(struct Lease *l, const Glovebox__Internal__FromSpawner *m, 
 static bool has_required_fds(const struct Lease *l) {
         static const Glovebox__Internal__Role required[] = {
                 GLOVEBOX__INTERNAL__ROLE__ROLE_JOB,           GLOVEBOX__INTERNAL__ROLE__ROLE_STDIN,         GLOVEBOX__INTERNAL__ROLE__ROLE_STDOUT,
-                GLOVEBOX__INTERNAL__ROLE__ROLE_REPORT,        GLOVEBOX__INTERNAL__ROLE__ROLE_CGROUP_FREEZE, GLOVEBOX__INTERNAL__ROLE__ROLE_CGROUP_EVENTS,
+                GLOVEBOX__INTERNAL__ROLE__ROLE_REPORT,
+                GLOVEBOX__INTERNAL__ROLE__ROLE_CGROUP_FREEZE, GLOVEBOX__INTERNAL__ROLE__ROLE_CGROUP_EVENTS,
                 GLOVEBOX__INTERNAL__ROLE__ROLE_CGROUP_PROCS, GLOVEBOX__INTERNAL__ROLE__ROLE_CPU_STAT,
         };
         for (size_t i = 0; i < ELEMENTSOF(required); i++)

@@ -1,9 +1,9 @@
 /* The bounded log of one execution's events, and the cursors that read it.
  *
  * Output is kept in records of at most 64 KiB. The lead cursor (the call that started the execution) holds the log back: while it has
- * OUTPUT_HELD bytes in front of it (a record more at the most), eventlog_room is 0 and the pipes are not read. Without a lead the log is a ring: the oldest output goes, and a
- * cursor that was overtaken finds a gap. The newest output record stays open for up to 10 ms so that small writes are
- * gathered; it is closed at once when nothing was sent just before. */
+ * OUTPUT_HELD bytes in front of it (a record more at the most), eventlog_room is 0 and the pipes are not read. Without a lead the
+ * log is a ring: the oldest output goes, and a cursor that was overtaken finds a gap. The newest output record stays open for up to
+ * 10 ms so that small writes are gathered; it is closed at once when nothing was sent just before. */
 #pragma once
 
 #include <systemd/sd-event.h>

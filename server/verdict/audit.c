@@ -124,7 +124,8 @@ static json_t *usage_to_json(const struct Usage *u) {
 
 static void put_result(json_t *o, const struct Result *r) {
         static const char *const limits[] = {
-                [LIMIT_HIT_MEMORY] = "MEMORY", [LIMIT_HIT_PROCESSES] = "PROCESSES", [LIMIT_HIT_CPU_TIME] = "CPU_TIME", [LIMIT_HIT_WORKSPACE] = "WORKSPACE",
+                [LIMIT_HIT_MEMORY] = "MEMORY", [LIMIT_HIT_PROCESSES] = "PROCESSES", [LIMIT_HIT_CPU_TIME] = "CPU_TIME",
+                [LIMIT_HIT_WORKSPACE] = "WORKSPACE",
                 [LIMIT_HIT_OUTPUT] = "OUTPUT", [LIMIT_HIT_VALUE] = "VALUE",         [LIMIT_HIT_CONTENT] = "CONTENT",
         };
         json_t *hit = json_array();

@@ -12,7 +12,8 @@ static void on_started(unsigned start, void *userdata) {
 }
 
 static void on_failed(const struct LeaseFailure *failure, void *userdata) {
-        if (strnlen(failure->step, sizeof failure->step) == sizeof failure->step || strnlen(failure->detail, sizeof failure->detail) == sizeof failure->detail)
+        if (strnlen(failure->step, sizeof failure->step) == sizeof failure->step ||
+            strnlen(failure->detail, sizeof failure->detail) == sizeof failure->detail)
                 abort();
 }
 

@@ -177,7 +177,8 @@ static void seq_counts_from_one(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(small_writes_are_gathered), cmocka_unit_test(streams_keep_their_order), cmocka_unit_test(the_lead_holds_the_log_back),
+                cmocka_unit_test(small_writes_are_gathered), cmocka_unit_test(streams_keep_their_order),
+                cmocka_unit_test(the_lead_holds_the_log_back),
                 cmocka_unit_test(a_ring_leaves_a_gap),       cmocka_unit_test(heartbeats_do_not_pile_up), cmocka_unit_test(seq_counts_from_one),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);

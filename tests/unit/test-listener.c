@@ -99,7 +99,8 @@ static void tcp_names_its_port(void **state) {
 }
 
 static void wrong_addresses(void **state) {
-        static const char *const addresses[] = { "unix:relative", "unix:", "8080", "[::1:80", "localhost:123456789", "127.0.0.1:http", "127.0.0.1:65536" };
+        static const char *const addresses[] = { "unix:relative", "unix:", "8080", "[::1:80", "localhost:123456789",
+                                                "127.0.0.1:http", "127.0.0.1:65536" };
         struct Room *room = *state;
         char longest[200] = "unix:/";
 

@@ -163,7 +163,8 @@ static void files_do_not_collide(void **state) {
 }
 
 static void working_dir_must_exist(void **state) {
-        static const char *const bad[] = { "/proc/self/fd/7", "/proc/1/cwd", "../../..", "/workspace/lnk", "nope", "sub/file.txt", "/workspacex", "/" };
+        static const char *const bad[] = { "/proc/self/fd/7", "/proc/1/cwd", "../../..",
+                                           "/workspace/lnk", "nope", "sub/file.txt", "/workspacex", "/" };
         struct RequestFile file = { .path = "sub/file.txt", .path_size = 12 };
         struct Request r = sound();
         struct Refusal refusal;
