@@ -1,6 +1,8 @@
 /* What the files of the spine share: one execution, and the table of all. */
 #pragma once
 
+#include <sys/queue.h>
+
 #include "common/pipe-writer.h"
 #include "server/admit/plan.h"
 #include "server/admit/gate.h"
@@ -19,10 +21,13 @@
 #define REPORT_BUFFER 512
 #define VERSION_MAX 128
 
+TAILQ_HEAD(Finished, Execution); /* in the order in which they finished */
+
 /* One caller's executions. */
 struct Account {
         struct Account *next;
-        struct Execution *newest, *oldest;
+        struct Execution *newest;
+        struct Finished finished;
         uint64_t n_finished;
         char name[CALLER_NAME_MAX];
 };
@@ -33,6 +38,8 @@ struct Execution {
         struct Execution *newer, *older;                  /* of all */
         struct Execution *account_newer, *account_older;  /* of the caller */
         struct Execution *hash_next;
+        TAILQ_ENTRY(Execution) finished_entry, account_finished_entry;
+        bool kept; /* finished and in those lists */
         uint64_t number; /* rises with each execution */
 
         char id[EXECUTION_ID_MAX];
@@ -99,7 +106,8 @@ struct Executions {
         struct Audit audit;
         char node[33];
         uint64_t last_number, n_active, n_finished;
-        struct Execution *newest, *oldest;
+        struct Execution *newest;
+        struct Finished finished;
         struct Execution *buckets[TABLE_BUCKETS];
         struct Account *accounts;
         sd_event_source *expiry;

@@ -60,19 +60,26 @@ static int runtimes_init(struct Executions *x) {
         return 0;
 }
 
-/* Asks all of them (again); what the spawner says cannot work is not asked. */
+static const struct SpawnerRuntime *spawner_runtime(const struct Executions *x, const char *name) {
+        for (size_t i = 0; i < x->link.info.n_runtimes; i++)
+                if (streq(x->link.info.runtimes[i].name, name))
+                        return &x->link.info.runtimes[i];
+        return NULL;
+}
+
+/* Asks all of them (again), but for those that the spawner does not have or says cannot work. */
 static void runtimes_probe(struct Executions *x) {
         probe_stop(x);
-        for (size_t i = 0; i < x->n_runtimes; i++)
-                x->runtimes[i].probe = PROBE_WANTED;
-        for (size_t i = 0; i < x->link.info.n_runtimes; i++) {
-                const struct SpawnerRuntime *r = &x->link.info.runtimes[i];
-                struct RuntimeStatus *s = executions_runtime(x, r->name);
-                if (!s || r->available)
+        for (size_t i = 0; i < x->n_runtimes; i++) {
+                struct RuntimeStatus *s = &x->runtimes[i];
+                const struct SpawnerRuntime *r = spawner_runtime(x, s->name);
+                if (r && r->available) {
+                        s->probe = PROBE_WANTED;
                         continue;
+                }
                 s->probe = PROBE_DONE;
                 s->available = false;
-                (void) snprintf(s->detail, sizeof s->detail, "%s", r->detail);
+                (void) snprintf(s->detail, sizeof s->detail, "%s", r ? r->detail : "it is new in the config: restart the spawner, which reads runtimes only then");
         }
         probe_next(x);
 }
@@ -168,6 +175,7 @@ int executions_new(sd_event *event, const struct Config *config, const char *spa
         x->config = config;
         x->audit = (struct Audit) AUDIT_NULL;
         x->link.fd = -EBADF;
+        TAILQ_INIT(&x->finished);
         set_node(x);
         int r = add_sources(x);
         if (r >= 0)

@@ -26,6 +26,7 @@ static struct Account *account_get(struct Executions *x, const char *name) {
         if (!a)
                 return NULL;
         memcpy(a->name, name, strnlen(name, sizeof a->name - 1));
+        TAILQ_INIT(&a->finished);
         a->next = x->accounts;
         x->accounts = a;
         return a;
@@ -55,14 +56,10 @@ int table_add(struct Executions *x, struct Execution *e) {
         e->older = x->newest;
         if (x->newest)
                 x->newest->newer = e;
-        else
-                x->oldest = e;
         x->newest = e;
         e->account_older = a->newest;
         if (a->newest)
                 a->newest->account_newer = e;
-        else
-                a->oldest = e;
         a->newest = e;
         return 0;
 }
@@ -74,8 +71,6 @@ static void unlink_from_all(struct Executions *x, struct Execution *e) {
                 x->newest = e->older;
         if (e->older)
                 e->older->newer = e->newer;
-        else
-                x->oldest = e->newer;
         e->newer = e->older = NULL;
 }
 
@@ -86,9 +81,17 @@ static void unlink_from_account(struct Account *a, struct Execution *e) {
                 a->newest = e->account_older;
         if (e->account_older)
                 e->account_older->account_newer = e->account_newer;
-        else
-                a->oldest = e->account_newer;
         e->account_newer = e->account_older = NULL;
+}
+
+static void unlink_from_finished(struct Executions *x, struct Account *a, struct Execution *e) {
+        if (!e->kept)
+                return;
+        e->kept = false;
+        TAILQ_REMOVE(&x->finished, e, finished_entry);
+        TAILQ_REMOVE(&a->finished, e, account_finished_entry);
+        a->n_finished--;
+        x->n_finished--;
 }
 
 void table_remove(struct Execution *e) {
@@ -104,11 +107,8 @@ void table_remove(struct Execution *e) {
                 }
         unlink_from_all(x, e);
         unlink_from_account(a, e);
+        unlink_from_finished(x, a, e);
         e->account = NULL;
-        if (e->state == EXECUTION_FINISHED && !e->refused) {
-                a->n_finished--;
-                x->n_finished--;
-        }
         account_collect(x, a);
 }
 
@@ -133,33 +133,22 @@ static void let_go(struct Execution *e) {
         execution_unref(e);
 }
 
-static struct Execution *oldest_finished(struct Execution *from, bool of_account) {
-        while (from && from->state != EXECUTION_FINISHED)
-                from = of_account ? from->account_newer : from->newer;
-        return from;
-}
-
 /* Everything finished long ago goes; the timer is set for the next to go. */
 void table_expire(struct Executions *x) {
-        usec_t keep = x->config->keep_finished_for, now = now_realtime(), next = USEC_INFINITY;
+        usec_t keep = x->config->keep_finished_for, now = now_realtime();
+        struct Execution *e;
 
-        for (struct Execution *e = x->oldest, *newer; e; e = newer) {
-                newer = e->newer;
-                if (e->state != EXECUTION_FINISHED)
-                        continue;
-                if (e->result.finished_at + keep <= now)
-                        let_go(e);
-                else
-                        next = MIN(next, e->result.finished_at + keep);
-        }
-        if (next == USEC_INFINITY) {
+        while ((e = TAILQ_FIRST(&x->finished)) && e->result.finished_at + keep <= now)
+                let_go(e);
+        if (!e) {
                 (void) sd_event_source_set_enabled(x->expiry, SD_EVENT_OFF);
                 return;
         }
-        (void) sd_event_source_set_time(x->expiry, now_monotonic() + (next - now));
+        (void) sd_event_source_set_time(x->expiry, now_monotonic() + (e->result.finished_at + keep - now));
         (void) sd_event_source_set_enabled(x->expiry, SD_EVENT_ONESHOT);
 }
 
+/* Those that finished first go first, however old they are: what has just ended can always be asked for. So it is never e that goes. */
 void table_on_finished(struct Execution *e) {
         struct Executions *x = e->owner;
         struct Account *a = e->account;
@@ -168,10 +157,13 @@ void table_on_finished(struct Execution *e) {
         x->n_active--;
         x->n_finished++;
         a->n_finished++;
+        e->kept = true;
+        TAILQ_INSERT_TAIL(&x->finished, e, finished_entry);
+        TAILQ_INSERT_TAIL(&a->finished, e, account_finished_entry);
         while (a->n_finished > MAX(x->config->keep_finished, (uint64_t) 1))
-                let_go(oldest_finished(a->oldest, true));
+                let_go(TAILQ_FIRST(&a->finished));
         while (x->n_finished > KEEP_ALL_CALLERS)
-                let_go(oldest_finished(x->oldest, false));
+                let_go(TAILQ_FIRST(&x->finished));
         (void) sd_event_source_get_enabled(x->expiry, &enabled);
         if (enabled == SD_EVENT_OFF) {
                 (void) sd_event_source_set_time(x->expiry, now_monotonic() + x->config->keep_finished_for);
