@@ -79,13 +79,14 @@ void method_execute_stream_gone(struct Call *c) {
         execution_client_gone(w->execution);
 }
 
-/* A program may be held back by its reader for as long as its own limits let it; a finished one is delivered or lost. */
+/* A program may be held back by its reader for as long as its own limits let it. Once it has ended nothing else would bound the wait, and an
+ * execution whose output nobody takes would keep its place for ever. */
 bool method_execute_stream_stalled(struct Call *c) {
         struct Watched *w = c->state;
         struct ExecutionView v = {};
 
         execution_view(w->execution, &v);
-        return v.state != EXECUTION_FINISHED;
+        return v.state < EXECUTION_DRAINING;
 }
 
 void method_execute_stream_done(struct Call *c) {
