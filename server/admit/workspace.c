@@ -42,26 +42,34 @@ static bool is_below(const char *path, const char *folder, size_t n) {
         return strncmp(path, folder, n) == 0 && path[n] == '/';
 }
 
+/* As strcmp, but '/' comes before every other character: what lies below a folder then follows it at once. The same path twice: in the
+ * request's order. */
 static int compare_paths(const void *a, const void *b) {
-        return strcmp((*(const struct RequestFile *const *) a)->path, (*(const struct RequestFile *const *) b)->path);
+        const struct RequestFile *first = *(const struct RequestFile *const *) a, *second = *(const struct RequestFile *const *) b;
+        const char *p = first->path, *q = second->path;
+
+        while (*p && *p == *q) {
+                p++;
+                q++;
+        }
+        if (!*p && !*q)
+                return first < second ? -1 : first > second;
+        int x = *p == '/' ? 1 : *p ? (unsigned char) *p + 1 : 0, y = *q == '/' ? 1 : *q ? (unsigned char) *q + 1 : 0;
+        return x - y;
 }
 
-/* In sorted order a file and what lies below it are neighbours, but for names that sort between ("a", "a!", "a/b"): so each is compared with
- * all that begin with its path. */
+/* Sorted, a path that is there twice or that lies below a file has its rival right before it. */
 static int check_collisions(const struct Request *r, const struct RequestFile **sorted, struct Refusal *refusal) {
         char field[64];
 
         for (size_t i = 0; i + 1 < r->n_files; i++) {
-                const char *path = sorted[i]->path;
-                size_t n = strlen(path);
-                for (size_t j = i + 1; j < r->n_files && strncmp(sorted[j]->path, path, n) == 0; j++) {
-                        bool same = sorted[j]->path[n] == 0;
-                        if (!same && !is_below(sorted[j]->path, path, n))
-                                continue;
-                        (void) snprintf(field, sizeof field, "files[%zu].path", (size_t) (sorted[j] - r->files));
-                        return refuse(refusal, REFUSE_INVALID_ARGUMENT, field, "'%.100s' %s files[%zu]", sorted[j]->path,
-                                      same ? "is there already:" : "lies below a file:", (size_t) (sorted[i] - r->files));
-                }
+                const char *path = sorted[i]->path, *next = sorted[i + 1]->path;
+                bool same = streq(path, next);
+                if (!same && !is_below(next, path, strlen(path)))
+                        continue;
+                (void) snprintf(field, sizeof field, "files[%zu].path", (size_t) (sorted[i + 1] - r->files));
+                return refuse(refusal, REFUSE_INVALID_ARGUMENT, field, "'%.100s' %s files[%zu]", next,
+                              same ? "is there already:" : "lies below a file:", (size_t) (sorted[i] - r->files));
         }
         return 0;
 }
