@@ -107,7 +107,8 @@ void evidence_final(const struct EvidenceFiles *e, struct Usage *usage, uint32_t
 
         (void) evidence_cpu(e, &usage->cpu_user, &usage->cpu_system);
         usage->memory_peak = MAX(usage->memory_peak, single(e, EVIDENCE_MEMORY_PEAK));
-        usage->processes_peak = single(e, EVIDENCE_PIDS_PEAK);
+        /* May be asked twice, the second time when the files are gone. */
+        usage->processes_peak = MAX(usage->processes_peak, single(e, EVIDENCE_PIDS_PEAK));
         if (e->fds[EVIDENCE_IO_STAT] >= 0 && read_small(e->fds[EVIDENCE_IO_STAT], text, sizeof text) > 0)
                 evidence_parse_io(text, &usage->read_bytes, &usage->written_bytes);
         if (keyed(e, EVIDENCE_MEMORY_EVENTS, "oom_kill", &v) == 0 && v > 0)
