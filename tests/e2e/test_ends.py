@@ -238,6 +238,18 @@ def test_without_a_spawner_calls_are_unavailable(make_daemon):
     assert daemon.run("echo back").stdout == b"back\n"
 
 
+@pytest.mark.kills("spawner")
+def test_health_watch_follows_the_spawner(daemon):
+    """Watch tells NOT_SERVING when the spawner dies and SERVING when it is back, on one stream."""
+    watch = daemon.health.Watch(health_pb2.HealthCheckRequest(service="glovebox.v1.ExecutionService"), timeout=seconds(30))
+    states = [next(watch).status]
+    daemon.kill_spawner()
+    states += [next(watch).status, next(watch).status]
+    watch.cancel()
+    serving, not_serving = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
+    assert states == [serving, not_serving, serving]
+
+
 def init_of(daemon):
     """Host pid of the only cell's PID 1."""
     folders = [f for f in daemon.cgroup.folders("cell-") if (f / "init").is_dir()]
