@@ -49,8 +49,12 @@ static const struct Key keys[] = {
         { "tls", "certificate", KEY_PATH, OFFSET(tls_certificate) },
         { "tls", "client-ca", KEY_PATH, OFFSET(tls_client_ca) },
         { "tls", "key", KEY_PATH, OFFSET(tls_key) },
+        { "spawner", "debug-seccomp", KEY_BOOL, OFFSET(debug_seccomp) },
         { "spawner", "driver", KEY_STRING, OFFSET(driver) },
         { "spawner", "max-cells", KEY_COUNT, OFFSET(max_cells), 1, 100000 },
+        { "spawner", "seccomp-allow", KEY_WORDS, OFFSET(seccomp_allow) },
+        { "spawner", "seccomp-deny", KEY_WORDS, OFFSET(seccomp_deny) },
+        { "spawner", "seccomp-policy", KEY_PATH, OFFSET(seccomp_policy) },
         { "spawner", "spare-uid", KEY_ID, OFFSET(spare_uid), 1, UINT32_MAX - 2 },
         { "spawner", "uid-range", KEY_STRING, offsetof(struct Loading, uid_range) },
         { "spawner", "waive", KEY_WORDS, OFFSET(waive) },
@@ -89,6 +93,9 @@ struct Config *config_free(struct Config *c) {
                 free(c->profiles[i].name);
         free(c->profiles);
         free(c->driver);
+        free(c->seccomp_policy);
+        strv_free(c->seccomp_allow);
+        strv_free(c->seccomp_deny);
         strv_free(c->waive);
         for (size_t i = 0; i < c->n_runtimes; i++)
                 runtime_done(&c->runtimes[i]);

@@ -60,6 +60,9 @@ struct Config {
         char *driver;               /* "cgroupfs", "systemd" or empty: the default of the machine */
         uint32_t uid_start, uid_count; /* host uids of cells */
         uint32_t spare_uid;         /* the server's where there is no user glovebox */
+        char *seccomp_policy;       /* file of system calls; default: default.policy of the library folder */
+        char **seccomp_allow, **seccomp_deny; /* calls added to it and taken from it */
+        bool debug_seccomp;         /* denied calls go to the kernel's log */
         char **waive;               /* controllers and layers that may be missing */
         uint64_t max_cells;         /* 1024 */
         /* runtimes.d */

@@ -10,6 +10,8 @@ struct Cell;
 struct CellKind;
 
 /* What cells of all kinds share; one per spawner. */
+struct SeccompPrograms;
+
 struct CellWorld {
         sd_event *event;
         const struct Config *config;
@@ -18,6 +20,7 @@ struct CellWorld {
         struct Cgroups *cgroups;
         int start_program;      /* sealed memfd of glovebox-start */
         int own_pidns;
+        struct SeccompPrograms *seccomp; /* NULL = waived */
         bool reset_oom_score;   /* ours is not the default */
         uint64_t last_number;   /* of cells, in this life */
 };

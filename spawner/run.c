@@ -154,6 +154,7 @@ static int start_main(struct Run *run, const struct RunSetup *setup, const struc
                 .max_processes = spec->limits.max_processes,
                 .reset_oom_score = setup->world->reset_oom_score,
                 .program = setup->world->start_program,
+                .seccomp = setup->world->seccomp,
                 .fds = {pipes->inside[PIPE_STDIN], pipes->inside[PIPE_STDOUT], pipes->inside[PIPE_STDERR], pipes->inside[PIPE_JOB],
                         pipes->inside[PIPE_REPORT]},
         };

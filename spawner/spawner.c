@@ -16,6 +16,7 @@
 #include "spawner/cell.h"
 #include "spawner/complain.h"
 #include "spawner/connection.h"
+#include "spawner/filter.h"
 #include "spawner/layers.h"
 #include "spawner/limits/driver.h"
 #include "spawner/message.h"
@@ -346,6 +347,8 @@ static int spawner_start(struct Spawner *s, const struct SpawnerSetup *setup, ch
         r = start_cgroups(s, setup, ret_error);
         if (r >= 0)
                 r = prepare_plan(s, config, ret_error);
+        if (r >= 0)
+                r = filter_new(config, setup->waive, &s->world.seccomp, ret_error);
         if (r < 0)
                 return r;
         r = privileges_leave_keyrings();
@@ -430,6 +433,7 @@ struct Spawner *spawner_free(struct Spawner *s) {
         close_fd(s->plan.init_program);
         close_fd(s->world.start_program);
         close_fd(s->world.own_pidns);
+        filter_free(s->world.seccomp);
         close_fd(s->listener);
         free(s->runners);
         free(s);

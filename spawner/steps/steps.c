@@ -13,7 +13,7 @@ const struct Step steps_table[] = {
         {"priority", step_priority},       {"signals", step_signals}, {"namespaces", step_namespaces},   {"session", step_session},
         {"folder", step_folder},           {"bounding_set", step_bounding_set}, {"ids", step_ids},       {"rlimits", step_rlimits},
         {"descriptors", step_descriptors}, {"no_new_privs", step_no_new_privs}, {"kernel_keys", step_kernel_keys},
-        {"verify", step_verify},           {NULL, NULL},
+        {"verify", step_verify},           {"seccomp", step_seccomp},           {NULL, NULL},
 };
 
 _Noreturn static void report(int fd, int error, const char *step) {

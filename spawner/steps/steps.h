@@ -11,6 +11,8 @@ enum {
         STEP_FD_COUNT = 5,
 };
 
+struct SeccompPrograms;
+
 struct StepContext {
         int init;                /* pidfd of the cell's init */
         uid_t user;              /* as called inside the cell; the gid too */
@@ -18,6 +20,7 @@ struct StepContext {
         bool reset_oom_score;    /* the spawner's own is not the default */
         int fds[STEP_FD_COUNT];  /* what becomes 0, 1, 2, job, report */
         int program;             /* sealed memfd of glovebox-start */
+        const struct SeccompPrograms *seccomp; /* NULL = waived */
 };
 
 struct Step {
@@ -42,3 +45,4 @@ int step_descriptors(struct StepContext *c);
 int step_no_new_privs(struct StepContext *c);
 int step_kernel_keys(struct StepContext *c);
 int step_verify(struct StepContext *c);
+int step_seccomp(struct StepContext *c);
