@@ -9,9 +9,10 @@
 struct Cell;
 struct CellKind;
 
-/* What cells of all kinds share; one per spawner. */
+struct Layers;
 struct SeccompPrograms;
 
+/* What cells of all kinds share; one per spawner. */
 struct CellWorld {
         sd_event *event;
         const struct Config *config;
@@ -21,6 +22,9 @@ struct CellWorld {
         int start_program;      /* sealed memfd of glovebox-start */
         int own_pidns;
         struct SeccompPrograms *seccomp; /* NULL = waived */
+        int probe_program;      /* sealed memfd of glovebox-probe, while the wall is being probed */
+        const struct Layers *layers; /* what probing found */
+        uint32_t without;       /* bits of enum Layer: waived, so cells are made without them */
         bool reset_oom_score;   /* ours is not the default */
         uint64_t last_number;   /* of cells, in this life */
 };
@@ -29,6 +33,8 @@ struct RunSpec {
         uint64_t number;
         struct Limits limits;
         bool merge_streams, probe_version;
+        bool probe;             /* glovebox-probe instead of a job's program */
+        uint32_t without;       /* bits of enum Layer: left out of this run as well; only for probes */
 };
 
 /* Descriptors for the server, by role. Closed by who asked for them. */

@@ -153,7 +153,8 @@ static int start_main(struct Run *run, const struct RunSetup *setup, const struc
                 .user = slot_inside_user(setup->slot),
                 .max_processes = spec->limits.max_processes,
                 .reset_oom_score = setup->world->reset_oom_score,
-                .program = setup->world->start_program,
+                .program = spec->probe ? setup->world->probe_program : setup->world->start_program,
+                .without = setup->world->without | spec->without,
                 .seccomp = setup->world->seccomp,
                 .fds = {pipes->inside[PIPE_STDIN], pipes->inside[PIPE_STDOUT], pipes->inside[PIPE_STDERR], pipes->inside[PIPE_JOB],
                         pipes->inside[PIPE_REPORT]},
@@ -185,7 +186,7 @@ int run_start(struct Run *run, const struct RunSetup *setup, const struct RunSpe
         if (r < 0)
                 return r;
         *ret_step = "job";
-        r = write_head(pipes.outside[PIPE_JOB], setup->runtime, spec->probe_version);
+        r = spec->probe ? 0 : write_head(pipes.outside[PIPE_JOB], setup->runtime, spec->probe_version);
         if (r < 0)
                 return r;
         *ret_step = "clone the main process";

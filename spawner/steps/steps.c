@@ -8,12 +8,23 @@
 
 #define EXIT_NOT_STARTED 125
 
-/* Keep in order: each needs what those before it did, and takes away what those before it needed. */
+/* Keep in order: each needs what those before it did, and takes away what those before it needed. A step with a layer is left out where
+ * that layer is waived. */
 const struct Step steps_table[] = {
-        {"priority", step_priority},       {"signals", step_signals}, {"namespaces", step_namespaces},   {"session", step_session},
-        {"folder", step_folder},           {"bounding_set", step_bounding_set}, {"ids", step_ids},       {"rlimits", step_rlimits},
-        {"descriptors", step_descriptors}, {"no_new_privs", step_no_new_privs}, {"kernel_keys", step_kernel_keys},
-        {"verify", step_verify},           {"seccomp", step_seccomp},           {NULL, NULL},
+        {"priority", step_priority, LAYER_NONE},
+        {"signals", step_signals, LAYER_NONE},
+        {"namespaces", step_namespaces, LAYER_NONE},
+        {"session", step_session, LAYER_NONE},
+        {"folder", step_folder, LAYER_NONE},
+        {"bounding_set", step_bounding_set, LAYER_NO_CAPABILITIES},
+        {"ids", step_ids, LAYER_NONE},
+        {"rlimits", step_rlimits, LAYER_NONE},
+        {"descriptors", step_descriptors, LAYER_NONE},
+        {"no_new_privs", step_no_new_privs, LAYER_NO_NEW_PRIVS},
+        {"kernel_keys", step_kernel_keys, LAYER_KEYRING},
+        {"verify", step_verify, LAYER_NONE},
+        {"seccomp", step_seccomp, LAYER_SECCOMP},
+        {NULL, NULL, LAYER_NONE},
 };
 
 _Noreturn static void report(int fd, int error, const char *step) {
@@ -30,6 +41,8 @@ _Noreturn static void report(int fd, int error, const char *step) {
 
 _Noreturn void steps_run(struct StepContext *c) {
         for (const struct Step *s = steps_table; s->name; s++) {
+                if (s->layer && (c->without & LAYER_BIT(s->layer)))
+                        continue;
                 int r = s->run(c);
                 if (r < 0)
                         report(c->fds[STEP_FD_REPORT], r, s->name);

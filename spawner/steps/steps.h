@@ -2,6 +2,7 @@
  * Everything runs in the child, so only async-signal-safe calls; a step returns 0 or a negative errno. */
 #pragma once
 
+#include "common/probe.h"
 #include "common/util.h"
 
 /* The descriptors of a started program, by number. */
@@ -21,11 +22,13 @@ struct StepContext {
         int fds[STEP_FD_COUNT];  /* what becomes 0, 1, 2, job, report */
         int program;             /* sealed memfd of glovebox-start */
         const struct SeccompPrograms *seccomp; /* NULL = waived */
+        uint32_t without;        /* bits of enum Layer: their steps are left out */
 };
 
 struct Step {
         const char *name;
         int (*run)(struct StepContext *c);
+        enum Layer layer;
 };
 
 extern const struct Step steps_table[]; /* the last has name = NULL */

@@ -10,7 +10,7 @@ int step_verify(struct StepContext *c) {
                 return -errno;
         if (real != c->user || effective != c->user || saved != c->user || getgroups(0, NULL) != 0)
                 return -EPERM;
-        if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
+        if (!(c->without & LAYER_BIT(LAYER_NO_NEW_PRIVS)) && prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
                 return -EPERM;
-        return privileges_verify_none();
+        return c->without & LAYER_BIT(LAYER_NO_CAPABILITIES) ? 0 : privileges_verify_none();
 }
