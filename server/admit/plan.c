@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "server/admit/workspace.h"
 
@@ -206,19 +207,20 @@ static int check_heartbeat(struct Check *c) {
 
 static int check_timezone(struct Check *c) {
         const char *zone = strempty(c->request->timezone);
+        struct stat st;
         char path[128];
 
         if (!*zone)
                 return 0;
         if (strlen(zone) > TIMEZONE_MAX)
                 return refuse(c->refusal, REFUSE_INVALID_ARGUMENT, "timezone", "%zu bytes are more than the %d allowed", strlen(zone), TIMEZONE_MAX);
-        if (strspn(zone, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-/") != strlen(zone) || *zone == '/')
+        if (strspn(zone, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-/") != strlen(zone) || *zone == '/' || strstr(zone, "//"))
                 return refuse(c->refusal, REFUSE_INVALID_ARGUMENT, "timezone", "is not an IANA name such as 'Asia/Shanghai'");
         /* A runtime with a root of its own has its own list: glovebox-start looks there. */
         if (c->plan->runtime->root)
                 return 0;
         (void) snprintf(path, sizeof path, "/usr/share/zoneinfo/%s", zone);
-        if (access("/usr/share/zoneinfo", F_OK) == 0 && access(path, F_OK) < 0)
+        if (access("/usr/share/zoneinfo", F_OK) == 0 && (stat(path, &st) < 0 || !S_ISREG(st.st_mode)))
                 return refuse(c->refusal, REFUSE_INVALID_ARGUMENT, "timezone", "'%s' is not known here; use an IANA name such as 'Asia/Shanghai'", zone);
         return 0;
 }
