@@ -11,10 +11,15 @@ static const struct {
         { "nodejs", "javascript" }, { "pypy", "python" },       { "sh", "bash" },
 };
 
+/* "python", or the first "python:VERSION". */
 static const Glovebox__V1__RuntimeInfo *find_runtime(const Glovebox__V1__GetInfoResponse *info, const char *name) {
-        for (size_t i = 0; i < info->n_runtimes; i++)
-                if (streq(info->runtimes[i]->name, name))
+        size_t n = strlen(name);
+
+        for (size_t i = 0; i < info->n_runtimes; i++) {
+                const char *known = info->runtimes[i]->name;
+                if (strncmp(known, name, n) == 0 && (known[n] == '\0' || known[n] == ':'))
                         return info->runtimes[i];
+        }
         return NULL;
 }
 

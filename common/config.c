@@ -503,13 +503,18 @@ const struct Profile *config_profile(const struct Config *c, const char *name) {
 const struct Runtime *config_runtime(const struct Config *c, const char *name) {
         const char *colon = strchr(name, ':');
         size_t length = colon ? (size_t) (colon - name) : strlen(name);
+        const struct Runtime *first = NULL;
 
         for (size_t i = 0; i < c->n_runtimes; i++) {
                 const struct Runtime *r = &c->runtimes[i];
-                if (strlen(r->name) == length && memcmp(r->name, name, length) == 0 && (!colon || streq(r->version, colon + 1)))
+                if (strlen(r->name) != length || memcmp(r->name, name, length) != 0)
+                        continue;
+                if (streq(strempty(r->version), colon ? colon + 1 : ""))
                         return r;
+                if (!first && !colon)
+                        first = r;
         }
-        return NULL;
+        return first;
 }
 
 void config_server_ids(const struct Config *c, uid_t *ret_uid, gid_t *ret_gid) {

@@ -13,6 +13,7 @@ struct Profile {
 struct Runtime {
         char *name;           /* default: the file's name */
         char *version;        /* as requests name it ("3.11"); default empty */
+        char *key;            /* "NAME" or "NAME:VERSION": names just this one */
         char *exec;           /* absolute path of the interpreter inside the cell; required */
         char **args;          /* before the caller's; "{code}" stands for the code's path. Default "{code}" */
         char **version_args;  /* default "--version" */
@@ -79,7 +80,7 @@ struct Config *config_free(struct Config *c);
 DEFINE_CLEANUP(struct Config *, config_free)
 
 const struct Profile *config_profile(const struct Config *c, const char *name);
-/* "python" or "python:3.11"; NULL when there is none. */
+/* "python" (the one without a version, else the first) or "python:3.11"; NULL when there is none. */
 const struct Runtime *config_runtime(const struct Config *c, const char *name);
 /* The uid and gid the server runs as: user "glovebox", else the spare uid. */
 void config_server_ids(const struct Config *c, uid_t *ret_uid, gid_t *ret_gid);

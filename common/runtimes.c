@@ -30,6 +30,7 @@ static const struct Key runtime_keys[] = {
 void runtime_done(struct Runtime *r) {
         free(r->name);
         free(r->version);
+        free(r->key);
         free(r->exec);
         strv_free(r->args);
         strv_free(r->version_args);
@@ -134,6 +135,10 @@ static int runtime_read(struct Runtime *r, const char *file, char **ret_error) {
             set_default(&r->file, file) < 0 || set_default_list(&r->args, "{code}") < 0 ||
             set_default_list(&r->version_args, "--version") < 0)
                 return -ENOMEM;
+        if (asprintf(&r->key, "%s%s%s", r->name, r->version[0] ? ":" : "", r->version) < 0) {
+                r->key = NULL;
+                return -ENOMEM;
+        }
         k = check_names(r, &place);
         if (k >= 0)
                 k = check_lists(r, &place);

@@ -91,7 +91,7 @@ enum ProbeState {
 
 /* What the server knows of one runtime of the config. */
 struct RuntimeStatus {
-        char *name;
+        char *name; /* its key in the config */
         enum ProbeState probe;
         bool available;
         char version[VERSION_MAX];

@@ -64,7 +64,7 @@ static int hash_code(struct Execution *e, const struct Bytes *code) {
 }
 
 static int fill(struct Execution *e, const struct Caller *caller, const struct Request *request, struct Plan *plan) {
-        const struct RuntimeStatus *status = executions_runtime(e->owner, plan->runtime->name);
+        const struct RuntimeStatus *status = executions_runtime(e->owner, plan->runtime->key);
 
         e->accepted = now_monotonic();
         e->result.accepted_at = now_realtime();
@@ -79,7 +79,7 @@ static int fill(struct Execution *e, const struct Caller *caller, const struct R
         e->merge_streams = request->merge_streams;
         e->detached = request->detached;
         e->request_id = strdup(strempty(request->request_id));
-        e->runtime = strdup(plan->runtime->name);
+        e->runtime = strdup(plan->runtime->key);
         if (!e->request_id || !e->runtime)
                 return -ENOMEM;
         int r = copy_labels(e, request);
@@ -118,11 +118,11 @@ static int create(struct Executions *x, const struct Caller *caller, const struc
 }
 
 static int check_service(struct Executions *x, const struct Plan *plan, struct Refusal *refusal) {
-        const struct RuntimeStatus *status = executions_runtime(x, plan->runtime->name);
+        const struct RuntimeStatus *status = executions_runtime(x, plan->runtime->key);
 
         if (!status || status->available || status->probe != PROBE_DONE)
                 return 0;
-        return refuse(refusal, REFUSE_FAILED_PRECONDITION, "runtime", "'%s' cannot be used on this server: %s", plan->runtime->name, status->detail);
+        return refuse(refusal, REFUSE_FAILED_PRECONDITION, "runtime", "'%s' cannot be used on this server: %s", plan->runtime->key, status->detail);
 }
 
 static int check_up(struct Executions *x, struct Refusal *refusal) {

@@ -52,7 +52,7 @@ static int runtimes_init(struct Executions *x) {
                 return -ENOMEM;
         for (; x->n_runtimes < x->config->n_runtimes; x->n_runtimes++) {
                 struct RuntimeStatus *s = &x->runtimes[x->n_runtimes];
-                s->name = strdup(x->config->runtimes[x->n_runtimes].name);
+                s->name = strdup(x->config->runtimes[x->n_runtimes].key);
                 if (!s->name)
                         return -ENOMEM;
                 (void) snprintf(s->detail, sizeof s->detail, "not asked for its version yet");

@@ -77,7 +77,7 @@ static int fill_runtimes(const struct CellWorld *world, Glovebox__Internal__Hell
                         return -ENOMEM;
                 glovebox__internal__runtime_state__init(s);
                 int error = builder_exec_error(world->builder, (unsigned) i);
-                s->name = config->runtimes[i].name;
+                s->name = config->runtimes[i].key;
                 s->available = error == 0;
                 s->detail = error == 0 ? (char *) "" : error == -ENOENT ? (char *) "the interpreter is not installed" : strerror(-error);
                 reply->runtimes[reply->n_runtimes++] = s;

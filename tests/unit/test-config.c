@@ -277,6 +277,8 @@ static void own_runtimes(void **state) {
         assert_string_equal(config_runtime(c, "python:3.13")->args[0], "{code}");
         assert_string_equal(config_runtime(c, "python:3.9")->args[0], "a b");
         assert_string_equal(config_runtime(c, "python:3.9")->env[0], "A=b c");
+        assert_string_equal(config_runtime(c, "python:3.9")->key, "python:3.9");
+        assert_string_equal(config_runtime(c, "javascript")->key, "javascript");
         assert_null(config_runtime(c, "python:3"));
         assert_non_null(config_runtime(c, "javascript"));
 }
