@@ -89,6 +89,10 @@ static int start_pipes(struct Execution *e) {
         r = sd_event_add_io(event, &e->report_source, e->report, EPOLLIN, report_on_readable, e);
         if (r < 0)
                 return r;
+        /* It ends before the program can print: looked at first, `started` comes before any output, and the cap on output acts. */
+        r = sd_event_source_set_priority(e->report_source, SD_EVENT_PRIORITY_IMPORTANT);
+        if (r < 0)
+                return r;
         r = pipe_writer_add(&e->stdin_writer, e->request.stdin_bytes.data, e->request.stdin_bytes.size);
         if (r < 0)
                 return r;
