@@ -91,9 +91,14 @@ static void server_reload(struct Server *s) {
 }
 
 static int server_on_reload(sd_event_source *source, const struct signalfd_siginfo *si, void *userdata) {
-        (void) sd_notify(false, "RELOADING=1");
-        server_reload(userdata);
-        (void) sd_notify(false, "READY=1");
+        struct Server *s = userdata;
+
+        /* READY=1 says that a reload is over; before the first one it would say that the server can be used. */
+        if (s->told_ready)
+                (void) sd_notify(false, "RELOADING=1");
+        server_reload(s);
+        if (s->told_ready)
+                (void) sd_notify(false, "READY=1");
         return 0;
 }
 
