@@ -29,9 +29,11 @@ static void look(struct Idle *i) {
         i->looked = now;
 }
 
+/* Not too often: a program's cpu time in a very short while is as small as the noise, so whoever asks again and again would make it idle. */
 usec_t idle_for(struct Idle *i) {
-        look(i);
-        return i->looked - i->progress;
+        if (now_monotonic() - i->looked >= LOOK_MIN)
+                look(i);
+        return i->looked - MIN(i->looked, i->progress);
 }
 
 static usec_t expires_at(const struct Idle *i) {
