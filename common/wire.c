@@ -71,7 +71,10 @@ int wire_receive(int socket, struct WirePacket *packet) {
         if (n < 0)
                 return errno == ECONNRESET ? 0 : -errno;
         take_descriptors(&header, packet);
-        if (n == 0 || (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
+        /* Descriptors that are missing although there was space for them: this process may have no more. That is no fault of the peer, and
+         * the packet has to be understood, or everything that hangs on the connection would be lost for it. */
+        bool too_many = (header.msg_flags & MSG_CTRUNC) && packet->n_fds == WIRE_FDS_MAX;
+        if (n == 0 || (header.msg_flags & MSG_TRUNC) || too_many) {
                 wire_packet_done(packet);
                 return n == 0 ? 0 : -EBADMSG;
         }

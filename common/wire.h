@@ -20,7 +20,8 @@ struct WirePacket {
 };
 
 /* Receives one packet without blocking. 1 = there it is, 0 = the peer has closed, -EAGAIN = nothing now, -EBADMSG = too large
- * or too many descriptors (all closed again). Close what you do not take with wire_packet_done. */
+ * or too many descriptors (all closed again). Some are missing when this process may have no more. Close what you do not take with
+ * wire_packet_done. */
 int wire_receive(int socket, struct WirePacket *packet);
 void wire_packet_done(struct WirePacket *packet);
 

@@ -158,7 +158,7 @@ void lease_on_message(struct Lease *l, const Glovebox__Internal__FromSpawner *m,
         case GLOVEBOX__INTERNAL__FROM_SPAWNER__MESSAGE_RUN_STARTED:
                 take_fds(l, m, packet);
                 if (!has_required_fds(l))
-                        lease_failed(l, "descriptors", 0, "the spawner sent too few");
+                        lease_failed(l, "descriptors", 0, "some did not arrive; the server may have too few left: raise its limit of open files");
                 else
                         l->callbacks.on_started(m->run_started->start, l->userdata);
                 return;

@@ -2,6 +2,7 @@
 #include "tests/unit/unit.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "common/wire.h"
@@ -116,6 +117,28 @@ static void send_raw(int socket, size_t size, size_t n_fds) {
         assert_int_equal(sendmsg(socket, &m, 0), size);
 }
 
+/* The kernel leaves out what the receiver has no numbers for: the packet still arrives. */
+static void a_full_table_is_no_bad_packet(void **state) {
+        static struct WirePacket packet;
+        struct rlimit before, few;
+        struct Pair p;
+
+        open_pair(&p);
+        send_raw(p.fds[0], 1, 5);
+        assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+        int next = dup(p.fds[0]);
+        (void) close(next);
+        few = (struct rlimit) { (rlim_t) next + 2, before.rlim_max };
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+        int r = wire_receive(p.fds[1], &packet);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+        assert_int_equal(r, 1);
+        assert_int_equal(packet.size, 1);
+        assert_true(packet.n_fds < 5);
+        wire_packet_done(&packet);
+        close_pair(&p);
+}
+
 /* Whatever is wrong with a packet, none of its descriptors stays open. */
 static void bad_packets_leave_nothing_open(void **state) {
         static struct WirePacket packet;
@@ -179,5 +202,5 @@ static void bounds_of_unpacking(void **state) {
         assert_null(unpack(bytes, 4 + 65528));
 }
 
-RUN(T(round_trip), T(too_much_is_not_sent), T(a_peer_that_does_not_read), T(bad_packets_leave_nothing_open), T(malformed_messages),
+RUN(T(round_trip), T(too_much_is_not_sent), T(a_peer_that_does_not_read), T(bad_packets_leave_nothing_open), T(a_full_table_is_no_bad_packet), T(malformed_messages),
     T(bounds_of_unpacking))
