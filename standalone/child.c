@@ -39,15 +39,14 @@ static int place_fds(const struct Child *c) {
 }
 
 static int set_environment(const struct Child *c) {
-        char pid[24], count[24], library[40], names[LINE_MAX] = "";
+        char pid[24], count[24], names[LINE_MAX] = "";
 
         for (size_t i = 0, at = 0; i < c->n_fds; i++)
                 at += (size_t) snprintf(names + at, sizeof(names) - at, "%s%s", i > 0 ? ":" : "", c->fd_name);
         (void) snprintf(pid, sizeof(pid), "%d", (int) getpid());
         (void) snprintf(count, sizeof(count), "%zu", c->n_fds);
-        (void) snprintf(library, sizeof(library), "/proc/self/fd/%zu", FIRST_FD + c->n_fds);
         if (setenv("LISTEN_PID", pid, 1) < 0 || setenv("LISTEN_FDS", count, 1) < 0 || setenv("LISTEN_FDNAMES", names, 1) < 0 ||
-            setenv("NOTIFY_SOCKET", c->notify, 1) < 0 || setenv("GLOVEBOX_LIBRARY", library, 1) < 0)
+            setenv("NOTIFY_SOCKET", c->notify, 1) < 0)
                 return -errno;
         return 0;
 }
@@ -71,6 +70,18 @@ static int reset_signals(void) {
         return sigprocmask(SIG_SETMASK, &none, NULL) < 0 ? -errno : 0;
 }
 
+/* As the child's user, who usually can go there by himself. */
+static int pass_library(const struct Child *c) {
+        char *path _cleanup_free_ = NULL, fd[40];
+        int number = FIRST_FD + (int) c->n_fds;
+
+        (void) unsetenv("GLOVEBOX_LIBRARY");
+        if (library_dir(&path) >= 0)
+                return close(number) < 0 ? -errno : 0;
+        (void) snprintf(fd, sizeof(fd), "/proc/self/fd/%d", number);
+        return setenv("GLOVEBOX_LIBRARY", fd, 1) < 0 ? -errno : 0;
+}
+
 static int prepare(const struct Child *c, pid_t parent) {
         int r;
 
@@ -82,6 +93,8 @@ static int prepare(const struct Child *c, pid_t parent) {
                 r = set_environment(c);
         if (r >= 0)
                 r = become(c);
+        if (r >= 0)
+                r = pass_library(c);
         if (r < 0)
                 return r;
         /* After the change of user, which clears it; and the parent may be gone by now. */

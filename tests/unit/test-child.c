@@ -52,10 +52,10 @@ static void it_gets_its_descriptors_and_no_others(void **state) {
         fds[0] = b[1];
         fds[1] = a[1];
         assert_int_equal(run("echo \"$LISTEN_FDS $LISTEN_FDNAMES $NOTIFY_SOCKET\"; [ \"$LISTEN_PID\" = $$ ] && echo mine; "
-                             "readlink $GLOVEBOX_LIBRARY; echo b >&3; echo a >&4; for fd in /proc/self/fd/*; do echo ${fd##*/}; done; exit 3",
+                             "echo ${GLOVEBOX_LIBRARY-none}; echo b >&3; echo a >&4; for fd in /proc/self/fd/*; do echo ${fd##*/}; done; exit 3",
                              fds, 2, text, sizeof(text)),
                          EXITED(3));
-        (void) snprintf(expected, sizeof(expected), "2 client:client /run/notify\nmine\n/usr/lib\n0\n1\n2\n3\n4\n5\n");
+        (void) snprintf(expected, sizeof(expected), "2 client:client /run/notify\nmine\nnone\n0\n1\n2\n3\n4\n");
         /* The shell itself may hold the folder open while it lists. */
         assert_int_equal(strncmp(text, expected, strlen(expected)), 0);
         assert_true(strlen(text) <= strlen(expected) + 4);
