@@ -1,5 +1,5 @@
 /* Execute: gathers what the program prints, answers once. */
-#include "server/accept/convert.h"
+#include "server/accept/follow.h"
 #include "server/accept/method.h"
 #include "server/accept/render.h"
 
@@ -14,9 +14,7 @@ struct Gathered {
 };
 
 struct Awaited {
-        struct Call *call;
-        struct Execution *execution;
-        struct Cursor *cursor;
+        struct Follow follow;
         struct Gathered streams[STREAM_MAX_];
 };
 
@@ -56,15 +54,17 @@ static void awaited_answer(struct Awaited *w, const struct Result *result) {
 
         r.stdout_truncated = r.stdout_truncated || out->cut;
         r.stderr_truncated = r.stderr_truncated || err->cut;
-        call_finish(w->call, render_response(w->execution, &r, &(struct iovec) {out->data, out->size}, &(struct iovec) {err->data, err->size}),
-                    NULL);
+        call_finish(w->follow.call,
+                    render_response(w->follow.execution, &r, &(struct iovec) {out->data, out->size}, &(struct iovec) {err->data, err->size}), NULL);
 }
 
-static void awaited_go_on(struct Awaited *w) {
+static void awaited_go_on(void *state) {
+        struct Awaited *w = state;
+        struct Call *c = w->follow.call;
         struct Event event;
         int r = 0;
 
-        while (!w->call->gone && !w->call->finishing && (r = cursor_next(w->cursor, &event)) > 0) {
+        while (!c->gone && !c->finishing && (r = cursor_next(w->follow.cursor, &event)) > 0) {
                 if (event.kind == EVENT_OUTPUT)
                         awaited_gather(w, &event);
                 else if (event.kind == EVENT_GAP) /* a detached execution overtook us */
@@ -72,61 +72,18 @@ static void awaited_go_on(struct Awaited *w) {
                 else if (event.kind == EVENT_RESULT)
                         awaited_answer(w, event.result);
         }
-        if (r == -EREMOTEIO && !w->call->finishing)
-                call_refuse(w->call, execution_refusal(w->execution));
-}
-
-static void awaited_on_wake(void *userdata) {
-        awaited_go_on(userdata);
-}
-
-static int awaited_start(struct Call *c, struct Parcel *p, struct Refusal *refusal) {
-        struct Awaited *w;
-        struct Request request;
-        int r;
-
-        r = convert_request(p, &request, refusal);
-        if (r != 0)
-                return r;
-        w = calloc(1, sizeof(*w));
-        if (!w) {
-                request_done(&request);
-                return refuse(refusal, REFUSE_RESOURCE_EXHAUSTED, NULL, "the server has no memory left; try again later");
-        }
-        w->call = c;
-        r = execution_new(c->accept->executions, &c->caller, &request, &w->execution, refusal);
-        if (r != 0) {
-                free(w);
-                return r;
-        }
-        c->state = w;
-        r = cursor_new(w->execution, true, awaited_on_wake, w, &w->cursor);
-        if (r < 0)
-                return refuse(refusal, REFUSE_INTERNAL, NULL, "the server could not follow the execution: %s", strerror(-r));
-        return 0;
+        if (r == -EREMOTEIO && !c->finishing)
+                call_refuse(c, execution_refusal(w->follow.execution));
 }
 
 void method_execute(struct Call *c, struct Parcel *p) {
-        struct Refusal refusal = {};
-
-        if (awaited_start(c, p, &refusal) != 0)
-                call_refuse(c, &refusal);
-        else
-                awaited_go_on(c->state);
-}
-
-void method_execute_gone(struct Call *c) {
-        struct Awaited *w = c->state;
-
-        execution_client_gone(w->execution);
+        follow(c, p, sizeof(struct Awaited), awaited_go_on);
 }
 
 void method_execute_done(struct Call *c) {
         struct Awaited *w = c->state;
 
-        execution_client_gone(w->execution);
-        cursor_free(w->cursor);
         for (size_t i = 0; i < STREAM_MAX_; i++)
                 free(w->streams[i].data);
-        free(w);
+        follow_done(c);
 }

@@ -1,6 +1,8 @@
 /* The table of methods. */
 #include "server/accept/method.h"
 
+#include "server/accept/follow.h"
+
 #include <grpc/slice.h>
 
 #include "glovebox/v1/execution.pb-c.h"
@@ -24,10 +26,10 @@
 static const struct Method methods[] = {
         {.path = EXECUTION "Cancel", .request = &glovebox__v1__cancel_request__descriptor, .message = method_cancel},
         {.path = EXECUTION "Execute", .request = &glovebox__v1__execute_request__descriptor, .message = method_execute,
-         .gone = method_execute_gone, .done = method_execute_done},
+         .gone = follow_gone, .done = method_execute_done},
         {.path = EXECUTION "ExecuteStream", .request = &glovebox__v1__execute_request__descriptor, .message = method_execute_stream,
-         .written = method_execute_stream_written, .gone = method_execute_stream_gone, .stalled = method_execute_stream_stalled,
-         .done = method_execute_stream_done},
+         .written = method_execute_stream_written, .gone = follow_gone, .stalled = method_execute_stream_stalled,
+         .done = follow_done},
         {.path = EXECUTION "GetExecution", .request = &glovebox__v1__get_execution_request__descriptor, .message = method_get_execution},
         {.path = EXECUTION "ListExecutions", .request = &glovebox__v1__list_executions_request__descriptor,
          .message = method_list_executions},

@@ -20,13 +20,10 @@ const struct Method *method_find(grpc_slice path);
 
 /* message, one file each */
 void method_execute(struct Call *c, struct Parcel *p);
-void method_execute_gone(struct Call *c);
 void method_execute_done(struct Call *c);
 void method_execute_stream(struct Call *c, struct Parcel *p);
 void method_execute_stream_written(struct Call *c);
-void method_execute_stream_gone(struct Call *c);
 bool method_execute_stream_stalled(struct Call *c);
-void method_execute_stream_done(struct Call *c);
 void method_cancel(struct Call *c, struct Parcel *p);
 void method_get_execution(struct Call *c, struct Parcel *p);
 void method_list_executions(struct Call *c, struct Parcel *p);
