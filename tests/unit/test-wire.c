@@ -202,5 +202,6 @@ static void bounds_of_unpacking(void **state) {
         assert_null(unpack(bytes, 4 + 65528));
 }
 
-RUN(T(round_trip), T(too_much_is_not_sent), T(a_peer_that_does_not_read), T(bad_packets_leave_nothing_open), T(a_full_table_is_no_bad_packet), T(malformed_messages),
+RUN(T(round_trip), T(too_much_is_not_sent), T(a_peer_that_does_not_read), T(bad_packets_leave_nothing_open),
+    T(a_full_table_is_no_bad_packet), T(malformed_messages),
     T(bounds_of_unpacking))
