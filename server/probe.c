@@ -3,8 +3,10 @@
 #include <stdio.h>
 #include <sys/epoll.h>
 
+#include "common/job.h"
 #include "common/log.h"
 #include "server/execution-internal.h"
+#include "server/lease/report.h"
 
 #define PROBE_DEADLINE (30 * USEC_PER_SEC)
 
@@ -14,7 +16,7 @@ struct Probe {
         struct Lease *lease;
         struct Job job;
         struct Request request; /* empty */
-        int out;
+        int out, report;
         char text[1024];
         size_t size;
         sd_event_source *deadline;
@@ -25,6 +27,7 @@ static struct Probe *probe_free(struct Probe *p) {
                 return NULL;
         job_done(&p->job);
         close_fd(p->out);
+        close_fd(p->report);
         sd_event_source_disable_unref(p->deadline);
         free(p);
         return NULL;
@@ -82,7 +85,9 @@ static void probe_on_started(unsigned start, void *userdata) {
         struct Probe *p = userdata;
 
         p->out = lease_take_fd(p->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_STDOUT);
+        p->report = lease_take_fd(p->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_REPORT);
         (void) set_nonblock(p->out, true);
+        (void) set_nonblock(p->report, true);
         (void) close_fd(lease_take_fd(p->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_STDIN));
         int r = job_start(&p->job, p->owner->event, lease_take_fd(p->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_JOB), &p->request, "/workspace",
                           probe_on_job_sent, p);
@@ -98,6 +103,18 @@ static void probe_on_failed(const struct LeaseFailure *f, void *userdata) {
         probe_failed(userdata, why);
 }
 
+/* The interpreter may never have run: then the report says which step failed. */
+static void why_exited(struct Probe *p, bool signaled, int status, char why[256]) {
+        uint8_t bytes[REPORT_RECORD_MAX];
+        struct Report report;
+        ssize_t n = p->report >= 0 ? read(p->report, bytes, sizeof bytes) : -1;
+
+        if (n > 0 && report_parse(bytes, (size_t) n, &report) > 0)
+                (void) snprintf(why, 256, "its cell failed at step '%s': %s", report.step, strerrordesc_np(report.error) ?: "unknown error");
+        else
+                (void) snprintf(why, 256, "asked for its version it ended with %s %d; is its interpreter installed?", signaled ? "signal" : "status", status);
+}
+
 static void probe_on_exited(bool signaled, int status, uint64_t max_rss, void *userdata) {
         struct Probe *p = userdata;
         char why[256];
@@ -110,7 +127,7 @@ static void probe_on_exited(bool signaled, int status, uint64_t max_rss, void *u
                 probe_succeeded(p);
                 return;
         }
-        (void) snprintf(why, sizeof why, "asked for its version it ended with %s %d; is its interpreter installed?", signaled ? "signal" : "status", status);
+        why_exited(p, signaled, status, why);
         probe_failed(p, why);
 }
 
@@ -150,7 +167,7 @@ static int probe_start(struct Executions *x, struct RuntimeStatus *status) {
                 return -ENOMEM;
         p->owner = x;
         p->status = status;
-        p->out = -EBADF;
+        p->out = p->report = -EBADF;
         p->job.writer.fd = -EBADF;
         int r = sd_event_add_time_relative(x->event, &p->deadline, CLOCK_MONOTONIC, PROBE_DEADLINE, 0, probe_on_deadline, p);
         if (r < 0)
