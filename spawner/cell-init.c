@@ -72,6 +72,10 @@ static int step_ids(const struct InitPlan *p) {
         return r < 0 ? r : privileges_become(slot_inside_init(p->request->slot));
 }
 
+static int step_keyring(const struct InitPlan *p) {
+        return privileges_leave_keyrings();
+}
+
 static int step_rlimits(const struct InitPlan *p) {
         struct rlimit one = {1, 1}, few = {16, 16};
         /* 1 and not 0: at 0 a piped core_pattern starts the host's helper. */
@@ -98,8 +102,8 @@ static const struct {
         /* in order */
         {"init root", step_root},         {"init tmpfs", step_tmpfs},       {"init hostname", step_hostname},
         {"init loopback", step_loopback}, {"init session", step_session},   {"init signals", step_signals},
-        {"init descriptors", step_descriptors}, {"init ids", step_ids},     {"init rlimits", step_rlimits},
-        {"init death", step_bind_to_builder},
+        {"init descriptors", step_descriptors}, {"init ids", step_ids},     {"init keyring", step_keyring},
+        {"init rlimits", step_rlimits},   {"init death", step_bind_to_builder},
 };
 
 static void tell(const struct InitPlan *p, int error, const char *step) {

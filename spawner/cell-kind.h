@@ -22,6 +22,7 @@ struct CellWorld {
         int start_program;      /* sealed memfd of glovebox-start */
         int own_pidns;
         struct SeccompPrograms *seccomp; /* NULL = waived */
+        int landlock_abi;       /* below 1: the kernel has none */
         int probe_program;      /* sealed memfd of glovebox-probe, while the wall is being probed */
         const struct Layers *layers; /* what probing found */
         uint32_t without;       /* bits of enum Layer: waived, so cells are made without them */

@@ -49,6 +49,8 @@ int privileges_become(uid_t id) {
 }
 
 int privileges_verify_none(void) {
+        if (prctl(PR_GET_SECUREBITS) != SECUREBITS)
+                return -EPERM;
         struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
         struct __user_cap_data_struct data[2] = {};
         if (syscall(SYS_capget, &header, data) < 0)

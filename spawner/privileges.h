@@ -7,7 +7,7 @@
 int privileges_drop_bounding(void);
 /* No groups, gid = uid = id, then no capability of any kind. */
 int privileges_become(uid_t id);
-/* -EPERM when any capability is left in any set. */
+/* -EPERM when any capability is left in any set, or a securebit is not locked. */
 int privileges_verify_none(void);
 /* For the spawner itself, so that nothing below it holds keys of whoever started it. */
 int privileges_leave_keyrings(void);

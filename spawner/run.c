@@ -156,6 +156,7 @@ static int start_main(struct Run *run, const struct RunSetup *setup, const struc
                 .program = spec->probe ? setup->world->probe_program : setup->world->start_program,
                 .without = setup->world->without | spec->without,
                 .seccomp = setup->world->seccomp,
+                .landlock_abi = setup->world->landlock_abi,
                 .fds = {pipes->inside[PIPE_STDIN], pipes->inside[PIPE_STDOUT], pipes->inside[PIPE_STDERR], pipes->inside[PIPE_JOB],
                         pipes->inside[PIPE_REPORT]},
         };

@@ -23,6 +23,7 @@
 #include "spawner/privileges.h"
 #include "spawner/program.h"
 #include "spawner/slots.h"
+#include "spawner/steps/steps.h"
 #include "spawner/userns.h"
 
 #define STOP_TIME (12 * USEC_PER_SEC)
@@ -384,6 +385,7 @@ int spawner_new(const struct SpawnerSetup *setup, struct Spawner **ret, char **r
         s->world.config = s->bounds.config = setup->config;
         s->world.reset_oom_score = !own_oom_score_is_default();
         s->world.own_pidns = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
+        s->world.landlock_abi = landlock_abi();
         s->bounds.caps = setup->config->caps;
         s->owner = (struct CellOwner) {.send = spawner_send, .on_closed = spawner_on_closed, .userdata = s};
         LIST_INIT(&s->cells);

@@ -22,8 +22,12 @@ struct StepContext {
         int fds[STEP_FD_COUNT];  /* what becomes 0, 1, 2, job, report */
         int program;             /* sealed memfd of glovebox-start */
         const struct SeccompPrograms *seccomp; /* NULL = waived */
+        int landlock_abi;        /* as landlock_abi() says; below 1 the step fails */
         uint32_t without;        /* bits of enum Layer: their steps are left out */
 };
+
+/* What this kernel's Landlock can: its ABI (1 = Linux 5.13), or why there is none as a negative errno. */
+int landlock_abi(void);
 
 struct Step {
         const char *name;
@@ -46,6 +50,7 @@ int step_ids(struct StepContext *c);
 int step_rlimits(struct StepContext *c);
 int step_descriptors(struct StepContext *c);
 int step_no_new_privs(struct StepContext *c);
-int step_kernel_keys(struct StepContext *c);
+int step_keyring(struct StepContext *c);
+int step_landlock(struct StepContext *c);
 int step_verify(struct StepContext *c);
 int step_seccomp(struct StepContext *c);

@@ -1,13 +1,13 @@
-/* No keys of the kernel: a uid's keyrings outlive its processes, so the next cell with that uid would read what this one left; and the
- * session keyring is inherited. A filter, since the keyrings' user could lock whoever tries to clean them out. Other ABIs have numbers of
- * their own for the same calls, so none of theirs is answered. */
+/* A session keyring of the run's own, without a name: the inherited one is the spawner's. And no calls on keys at all: a uid's keyrings
+ * outlive its processes, so the next cell with that uid would read what this one left, and could lock whoever tries to clean them out. The
+ * filter of system calls refuses them; where that is waived, a small one of this step's own does. */
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
+#include "spawner/privileges.h"
 #include "spawner/steps/steps.h"
 
 #if defined(__x86_64__)
@@ -24,7 +24,8 @@
 #define ALLOW BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 #define REFUSE BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS)
 
-int step_kernel_keys(struct StepContext *c) {
+/* Other ABIs have numbers of their own for the same calls, so none of theirs is answered. */
+static int refuse_key_calls(void) {
         struct sock_filter filter[] = {
                 LOAD(arch),
                 BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE_ARCH, 0, 6),
@@ -38,4 +39,10 @@ int step_kernel_keys(struct StepContext *c) {
         };
         struct sock_fprog program = {.len = ELEMENTSOF(filter), .filter = filter};
         return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) < 0 ? -errno : 0;
+}
+
+int step_keyring(struct StepContext *c) {
+        int r = privileges_leave_keyrings();
+        bool filtered = c->seccomp && !(c->without & LAYER_BIT(LAYER_SECCOMP));
+        return r < 0 || filtered ? r : refuse_key_calls();
 }
