@@ -25,8 +25,10 @@ struct Cursor *cursor_free(struct Cursor *c) {
         log_cursor_stop(&c->log);
         free(c);
         e->n_cursors--;
-        if (e->n_cursors == 0 && e->state == EXECUTION_FINISHED)
+        if (e->n_cursors == 0 && e->state == EXECUTION_FINISHED) {
                 eventlog_shrink(&e->log);
+                table_let_go_of_held(e);
+        }
         execution_unref(e);
         return NULL;
 }

@@ -112,6 +112,7 @@ static void execution_finish(struct Execution *e) {
         execution_free_request(e);
         if (e->n_cursors == 0)
                 eventlog_shrink(&e->log);
+        table_hold(e);
         table_on_finished(e);
         execution_release_place(e);
         execution_unref(e);

@@ -29,6 +29,7 @@ struct Account {
         struct Execution *newest;
         struct Finished finished;
         uint64_t n_finished;
+        size_t held; /* of its executions */
         char name[CALLER_NAME_MAX];
 };
 
@@ -81,6 +82,7 @@ struct Execution {
         bool refused; /* after it was accepted: it waited in vain */
         struct Refusal refusal;
         unsigned n_cursors;
+        size_t held; /* bytes of its log that wait for their reader although it has finished and its place is free */
 };
 
 enum ProbeState {
@@ -108,6 +110,7 @@ struct Executions {
         uint64_t last_number, n_active, n_finished;
         struct Execution *newest;
         struct Finished finished;
+        size_t held;
         struct Execution *buckets[TABLE_BUCKETS];
         struct Account *accounts;
         sd_event_source *expiry;
@@ -137,6 +140,10 @@ int table_add(struct Executions *x, struct Execution *e);
 void table_remove(struct Execution *e);
 struct Execution *table_find(struct Executions *x, const char *id);
 struct Execution *table_find_request(struct Executions *x, const char *caller, const char *request_id);
+/* Counts what a finished one still holds for its readers, and no longer. */
+void table_hold(struct Execution *e);
+void table_let_go_of_held(struct Execution *e);
+size_t table_held_of(struct Executions *x, const char *caller);
 /* One more has finished: keep it, and let the oldest go where there are too many. */
 void table_on_finished(struct Execution *e);
 void table_expire(struct Executions *x);

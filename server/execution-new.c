@@ -8,6 +8,8 @@
 #include "common/log.h"
 
 #define RETRY_AFTER (1 * USEC_PER_SEC)
+#define HELD_MAX (256 * MIB)       /* of finished executions whose clients do not read */
+#define HELD_OF_CALLER_MAX (64 * MIB)
 
 static void ticket_on_turn(void *userdata) {
         struct Execution *e = userdata;
@@ -135,6 +137,18 @@ static int check_up(struct Executions *x, struct Refusal *refusal) {
         return REFUSE_UNAVAILABLE;
 }
 
+/* Each log is bounded, but a client that starts one execution after the other and reads nothing would have us keep them all. */
+static int check_held(struct Executions *x, const struct Caller *caller, struct Refusal *refusal) {
+        size_t own = table_held_of(x, caller->name);
+
+        if (x->held < HELD_MAX && own < HELD_OF_CALLER_MAX)
+                return 0;
+        (void) refuse(refusal, REFUSE_RESOURCE_EXHAUSTED, NULL,
+                      "%zu MiB of output of finished executions (%zu MiB yours) wait to be read; read or leave those calls first", x->held / MIB, own / MIB);
+        refusal->retry_after = RETRY_AFTER;
+        return REFUSE_RESOURCE_EXHAUSTED;
+}
+
 static int check_request_id(struct Executions *x, const struct Caller *caller, const struct Request *request, struct Refusal *refusal) {
         if (isempty(request->request_id))
                 return 0;
@@ -176,6 +190,8 @@ static int make(struct Executions *x, const struct Caller *caller, struct Reques
                 r = check_service(x, &plan, refusal);
         if (r == 0)
                 r = check_request_id(x, caller, request, refusal);
+        if (r == 0)
+                r = check_held(x, caller, refusal);
         if (r == 0)
                 r = create(x, caller, request, &plan, &e);
         if (r == 0)

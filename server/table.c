@@ -108,6 +108,7 @@ void table_remove(struct Execution *e) {
         unlink_from_all(x, e);
         unlink_from_account(a, e);
         unlink_from_finished(x, a, e);
+        a->held -= e->held; /* in x until it has been read */
         e->account = NULL;
         account_collect(x, a);
 }
@@ -126,6 +127,25 @@ struct Execution *table_find_request(struct Executions *x, const char *caller, c
                 if (streq(e->request_id, request_id))
                         return e;
         return NULL;
+}
+
+void table_hold(struct Execution *e) {
+        e->held = e->n_cursors > 0 ? e->log.charged : 0;
+        e->owner->held += e->held;
+        if (e->account)
+                e->account->held += e->held;
+}
+
+void table_let_go_of_held(struct Execution *e) {
+        e->owner->held -= e->held;
+        if (e->account)
+                e->account->held -= e->held;
+        e->held = 0;
+}
+
+size_t table_held_of(struct Executions *x, const char *caller) {
+        const struct Account *a = account_find(x, caller);
+        return a ? a->held : 0;
 }
 
 static void let_go(struct Execution *e) {

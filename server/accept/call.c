@@ -35,6 +35,7 @@ static void call_end(struct Call *c) {
         if (c->next)
                 c->next->at = c->at;
         a->n_calls--;
+        a->answers -= c->answer;
         if (c->state && c->method->done)
                 c->method->done(c);
         if (c->connection)
@@ -98,6 +99,11 @@ void call_send(struct Call *c, grpc_byte_buffer *message) {
         n += call_add_message(c, ops + n, message);
         c->waiting_since = now_monotonic();
         c->writing = call_start(c, ops, n, &c->on_written);
+}
+
+void call_charge_answer(struct Call *c, uint64_t bytes) {
+        c->answer += bytes;
+        c->accept->answers += bytes;
 }
 
 void call_finish(struct Call *c, grpc_byte_buffer *message, const struct Refusal *refusal) {

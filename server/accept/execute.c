@@ -6,6 +6,7 @@
 /* The result itself takes little; each stream is left some room beside a loud other one. */
 #define GATHERED_MAX (REPLY_MAX - 64 * KIB)
 #define GATHERED_RESERVE (512 * KIB)
+#define GATHERED_IN_NEED (16 * KIB) /* of each stream, while many answers wait for their clients */
 
 struct Gathered {
         uint8_t *data;
@@ -48,14 +49,49 @@ static void awaited_gather(struct Awaited *w, const struct Event *event) {
                 gathered_add(g, GATHERED_MAX - others - MIN(g->size, GATHERED_MAX - others), event->output.data, event->output.size);
 }
 
+static void gathered_cut(struct Gathered *g, size_t size) {
+        g->cut = g->cut || g->size > size;
+        g->size = MIN(g->size, size);
+}
+
+static void awaited_free_streams(struct Awaited *w) {
+        for (size_t i = 0; i < STREAM_MAX_; i++) {
+                free(w->streams[i].data);
+                w->streams[i] = (struct Gathered) {};
+        }
+}
+
+static uint64_t answers_of(const struct Call *new) {
+        uint64_t n = 0;
+
+        for (const struct Call *c = new->accept->calls; c; c = c->next)
+                n += streq(c->caller.name, new->caller.name) ? c->answer : 0;
+        return n;
+}
+
+/* Each answer is bounded, but a client that asks again and again and reads nothing would have us keep them all. Of one caller half of the
+ * budget for requests is kept; calls that were let in already get what there is room for. */
+static bool answers_pile_up(const struct Call *c) {
+        uint64_t all = c->accept->answers, max = c->accept->config->request_budget;
+
+        return all > max || (all > max / 2 && answers_of(c) > max / 2);
+}
+
 static void awaited_answer(struct Awaited *w, const struct Result *result) {
         struct Gathered *out = &w->streams[STREAM_STDOUT], *err = &w->streams[STREAM_STDERR];
         struct Result r = *result;
+        grpc_byte_buffer *answer;
 
+        if (answers_pile_up(w->follow.call)) {
+                gathered_cut(out, GATHERED_IN_NEED);
+                gathered_cut(err, GATHERED_IN_NEED);
+        }
         r.stdout_truncated = r.stdout_truncated || out->cut;
         r.stderr_truncated = r.stderr_truncated || err->cut;
-        call_finish(w->follow.call,
-                    render_response(w->follow.execution, &r, &(struct iovec) {out->data, out->size}, &(struct iovec) {err->data, err->size}), NULL);
+        answer = render_response(w->follow.execution, &r, &(struct iovec) {out->data, out->size}, &(struct iovec) {err->data, err->size});
+        awaited_free_streams(w);
+        call_charge_answer(w->follow.call, grpc_byte_buffer_length(answer));
+        call_finish(w->follow.call, answer, NULL);
 }
 
 static void awaited_go_on(void *state) {
@@ -77,13 +113,19 @@ static void awaited_go_on(void *state) {
 }
 
 void method_execute(struct Call *c, struct Parcel *p) {
+        struct Refusal refusal;
+
+        if (answers_pile_up(c)) {
+                parcel_free(p);
+                refuse(&refusal, REFUSE_RESOURCE_EXHAUSTED, NULL, "answers of earlier calls wait to be read; read them, or try again later");
+                refusal.retry_after = USEC_PER_SEC;
+                call_refuse(c, &refusal);
+                return;
+        }
         follow(c, p, sizeof(struct Awaited), awaited_go_on);
 }
 
 void method_execute_done(struct Call *c) {
-        struct Awaited *w = c->state;
-
-        for (size_t i = 0; i < STREAM_MAX_; i++)
-                free(w->streams[i].data);
+        awaited_free_streams(c->state);
         follow_done(c);
 }
