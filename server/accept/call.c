@@ -101,9 +101,28 @@ void call_send(struct Call *c, grpc_byte_buffer *message) {
         c->writing = call_start(c, ops, n, &c->on_written);
 }
 
-void call_charge_answer(struct Call *c, uint64_t bytes) {
-        c->answer += bytes;
-        c->accept->answers += bytes;
+static uint64_t answers_of(const struct Call *one) {
+        uint64_t n = 0;
+
+        for (const struct Call *c = one->accept->calls; c; c = c->next)
+                n += streq(c->caller.name, one->caller.name) ? c->answer : 0;
+        return n;
+}
+
+/* Each answer is bounded, but a client that asks again and again and reads nothing would have us keep them all. Of one caller half of the
+ * budget for requests is kept. */
+bool call_answers_pile_up(const struct Call *c) {
+        uint64_t all = c->accept->answers, max = c->accept->config->request_budget;
+
+        return all > max || (all > max / 2 && answers_of(c) > max / 2);
+}
+
+int call_refuse_to_pile_up(const struct Call *c, struct Refusal *refusal) {
+        if (!call_answers_pile_up(c))
+                return 0;
+        refuse(refusal, REFUSE_RESOURCE_EXHAUSTED, NULL, "answers of earlier calls wait to be read; read them, or try again later");
+        refusal->retry_after = USEC_PER_SEC;
+        return refusal->code;
 }
 
 void call_finish(struct Call *c, grpc_byte_buffer *message, const struct Refusal *refusal) {
@@ -119,6 +138,8 @@ void call_finish(struct Call *c, grpc_byte_buffer *message, const struct Refusal
         status_init(&c->status, refusal);
         n = call_add_metadata(c, ops);
         n += call_add_message(c, ops + n, message);
+        c->answer = message ? grpc_byte_buffer_length(message) : 0;
+        c->accept->answers += c->answer;
         ops[n++] = (grpc_op) {
                 .op = GRPC_OP_SEND_STATUS_FROM_SERVER,
                 .data.send_status_from_server = {

@@ -26,7 +26,7 @@ struct Call {
         bool begun;           /* metadata was sent */
         bool receiving, writing, finishing;
         bool gone;            /* the peer wants no answer any more */
-        uint64_t answer;      /* bytes of its answer in accept->answers */
+        uint64_t answer;      /* bytes of its last message in accept->answers */
         usec_t waiting_since; /* for the peer to send its request or to take the answer; 0 = for nothing */
         void *state;          /* the method's */
 };
@@ -40,8 +40,9 @@ void calls_stop(struct Accept *a);
 void call_receive(struct Call *c);
 /* Sends one message, takes it. Only when !c->writing; method->written follows. */
 void call_send(struct Call *c, grpc_byte_buffer *message);
-/* Counts bytes of an answer until the call is over. */
-void call_charge_answer(struct Call *c, uint64_t bytes);
+/* Whether answers that wait for their clients, all or this caller's, have filled the budget; and the refusal of one more. */
+bool call_answers_pile_up(const struct Call *c);
+int call_refuse_to_pile_up(const struct Call *c, struct Refusal *refusal);
 /* Ends the call: a last message (or NULL) and OK, or a refusal. Nothing may be sent afterwards. */
 void call_finish(struct Call *c, grpc_byte_buffer *message, const struct Refusal *refusal);
 static inline void call_refuse(struct Call *c, const struct Refusal *refusal) {

@@ -61,37 +61,19 @@ static void awaited_free_streams(struct Awaited *w) {
         }
 }
 
-static uint64_t answers_of(const struct Call *new) {
-        uint64_t n = 0;
-
-        for (const struct Call *c = new->accept->calls; c; c = c->next)
-                n += streq(c->caller.name, new->caller.name) ? c->answer : 0;
-        return n;
-}
-
-/* Each answer is bounded, but a client that asks again and again and reads nothing would have us keep them all. Of one caller half of the
- * budget for requests is kept; calls that were let in already get what there is room for. */
-static bool answers_pile_up(const struct Call *c) {
-        uint64_t all = c->accept->answers, max = c->accept->config->request_budget;
-
-        return all > max || (all > max / 2 && answers_of(c) > max / 2);
-}
-
 static void awaited_answer(struct Awaited *w, const struct Result *result) {
         struct Gathered *out = &w->streams[STREAM_STDOUT], *err = &w->streams[STREAM_STDERR];
         struct Result r = *result;
-        grpc_byte_buffer *answer;
 
-        if (answers_pile_up(w->follow.call)) {
+        if (call_answers_pile_up(w->follow.call)) {
                 gathered_cut(out, GATHERED_IN_NEED);
                 gathered_cut(err, GATHERED_IN_NEED);
         }
         r.stdout_truncated = r.stdout_truncated || out->cut;
         r.stderr_truncated = r.stderr_truncated || err->cut;
-        answer = render_response(w->follow.execution, &r, &(struct iovec) {out->data, out->size}, &(struct iovec) {err->data, err->size});
+        call_finish(w->follow.call,
+                    render_response(w->follow.execution, &r, &(struct iovec) {out->data, out->size}, &(struct iovec) {err->data, err->size}), NULL);
         awaited_free_streams(w);
-        call_charge_answer(w->follow.call, grpc_byte_buffer_length(answer));
-        call_finish(w->follow.call, answer, NULL);
 }
 
 static void awaited_go_on(void *state) {
@@ -115,14 +97,12 @@ static void awaited_go_on(void *state) {
 void method_execute(struct Call *c, struct Parcel *p) {
         struct Refusal refusal;
 
-        if (answers_pile_up(c)) {
+        if (call_refuse_to_pile_up(c, &refusal) == 0)
+                follow(c, p, sizeof(struct Awaited), awaited_go_on);
+        else {
                 parcel_free(p);
-                refuse(&refusal, REFUSE_RESOURCE_EXHAUSTED, NULL, "answers of earlier calls wait to be read; read them, or try again later");
-                refusal.retry_after = USEC_PER_SEC;
                 call_refuse(c, &refusal);
-                return;
         }
-        follow(c, p, sizeof(struct Awaited), awaited_go_on);
 }
 
 void method_execute_done(struct Call *c) {

@@ -42,7 +42,7 @@ void method_list_executions(struct Call *c, struct Parcel *p) {
                        m->page_size, PAGE_MAX);
         else if (!isempty(m->caller) && !c->caller.is_operator && !streq(m->caller, c->caller.name))
                 refuse(&refusal, REFUSE_PERMISSION_DENIED, NULL, "only operators may list the executions of others; leave `caller` out");
-        else
+        else if (call_refuse_to_pile_up(c, &refusal) == 0)
                 (void) list_page(c, &filter, &page, &refusal);
         if (refusal.code != REFUSE_NOTHING)
                 call_refuse(c, &refusal);
