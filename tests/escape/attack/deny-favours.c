@@ -54,7 +54,7 @@ int main(void) {
         attempt("huge pages", (long) mmap(NULL, 2 << 20, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0) == -1 ? -1 : 0);
         attempt("no random addresses", personality(ADDR_NO_RANDOMIZE));
         attempt("executable data", personality(READ_IMPLIES_EXEC));
-        attempt("page zero", (long) mmap((void *) 4096, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == -1 ? -1 : 0);
+        attempt("page zero", (long) mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == -1 ? -1 : 0);
         attempt("an autogroup of its own", write_text("/proc/self/autogroup", "-20"));
         return finish();
 }

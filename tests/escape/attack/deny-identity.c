@@ -82,7 +82,6 @@ static void attributes(void) {
         struct vfs_cap_data all = {.magic_etc = VFS_CAP_REVISION_2 | VFS_CAP_FLAGS_EFFECTIVE, .data = {{~0U, 0}, {~0U, 0}}};
         attempt("file capability", fsetxattr(fd, "security.capability", &all, XATTR_CAPS_SZ_2, 0));
         attempt("trusted attribute", fsetxattr(fd, "trusted.x", "x", 1, 0));
-        attempt("security label", fsetxattr(fd, "security.selinux", "x", 1, 0));
         attempt("overlay attribute", fsetxattr(fd, "trusted.overlay.redirect", "/etc", 4, 0));
         attempt("file of root", fchown(fd, 0, (gid_t) -1));
         attempt("file of group root", fchown(fd, (uid_t) -1, 0));

@@ -1,6 +1,6 @@
 /* Calls that reach deep into the kernel, with arguments that would work for whoever may make them.
  * CASES: ESC-14
- * ATTEMPTS: 55 */
+ * ATTEMPTS: 54 */
 #include <linux/bpf.h>
 #include <linux/filter.h>
 #include <linux/kcmp.h>
