@@ -183,13 +183,14 @@ static int make(struct Executions *x, const struct Caller *caller, struct Reques
         struct Plan plan _cleanup_(plan_done) = {};
         struct Execution *e _cleanup_(execution_freep) = NULL;
 
-        int r = check_up(x, refusal);
+        /* First: whoever asks a second time has to learn that the first was taken, whatever has changed since. */
+        int r = check_request_id(x, caller, request, refusal);
+        if (r == 0)
+                r = check_up(x, refusal);
         if (r == 0)
                 r = plan_make(x->config, x->link.info.limits_not_enforced, request, &plan, refusal);
         if (r == 0)
                 r = check_service(x, &plan, refusal);
-        if (r == 0)
-                r = check_request_id(x, caller, request, refusal);
         if (r == 0)
                 r = check_held(x, caller, refusal);
         if (r == 0)
