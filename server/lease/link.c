@@ -206,6 +206,14 @@ static int link_on_timer(sd_event_source *source, uint64_t usec, void *userdata)
         return 0;
 }
 
+/* What is sent holds what callers entrusted to us: only to root's process (or, for tests, one of our own user). */
+static bool is_spawner(int fd) {
+        struct ucred peer;
+        socklen_t size = sizeof peer;
+
+        return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && (peer.uid == 0 || peer.uid == geteuid());
+}
+
 static int link_connect(struct Link *l) {
         struct sockaddr_un address = { .sun_family = AF_UNIX };
         int fd _cleanup_close_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -216,6 +224,11 @@ static int link_connect(struct Link *l) {
                 return -ENAMETOOLONG;
         if (connect(fd, (struct sockaddr *) &address, sizeof address) < 0)
                 return -errno;
+        if (!is_spawner(fd)) {
+                if (l->retry < RETRY_MAX) /* not each time */
+                        log_error("%s belongs to neither root nor this server's user; not connecting", l->path);
+                return -EPERM;
+        }
         int r = sd_event_add_io(l->event, &l->io, fd, EPOLLIN, link_on_io, l);
         if (r < 0)
                 return r;
