@@ -101,8 +101,8 @@ static int check_lists(const struct Runtime *r, struct Place *place) {
         for (size_t i = 0; r->endings && r->endings[i]; i++)
                 if (r->endings[i][0] != '.' || !r->endings[i][1] || strchr(r->endings[i], '/'))
                         return place_fail(place, "'endings' must look like .py, not '%s'", r->endings[i]);
-        if (head_size(r) > JOB_HEAD_MAX)
-                return place_fail(place, "exec, args and env together have more than %d KiB", (int) (JOB_HEAD_MAX / KIB));
+        if (head_size(r) > JOB_HEAD_CONFIG_MAX)
+                return place_fail(place, "exec, args and env together have more than %d KiB", (int) (JOB_HEAD_CONFIG_MAX / KIB));
         return 0;
 }
 

@@ -15,8 +15,10 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "spawner/facts.h"
 #include "spawner/privileges.h"
 
 /* Root of the user namespace first: only mapped ids may own mounts. */
@@ -32,10 +34,46 @@ static int mount_tmpfs(const char *where, mode_t mode, uid_t owner, uint64_t byt
         return mount("tmpfs", where, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0 ? -errno : 0;
 }
 
+static int set_read_only(const char *where) {
+        struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
+        return mount_setattr(AT_FDCWD, where, 0, &attr, sizeof attr) < 0 ? -errno : 0;
+}
+
+/* At the place of /proc, which will cover it. From there come the cell's own /etc/passwd and /etc/group. */
+static int step_facts(const struct InitPlan *p) {
+        if (mount("tmpfs", "/proc", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "size=4m,nr_inodes=16,mode=0700") < 0)
+                return -errno;
+        _cleanup_close_ int dir = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        int r = dir < 0 ? -errno : facts_create(p->facts, dir);
+        if (r >= 0)
+                r = set_read_only("/proc");
+        for (enum FactName f = FACT_PASSWD; f <= FACT_GROUP && r >= 0; f++) {
+                char from[32];
+                snprintf(from, sizeof from, "/proc/%s", fact_name(f));
+                r = mount(from, fact_path(f), NULL, MS_BIND, NULL) < 0 ? -errno : 0;
+        }
+        return r;
+}
+
+/* A folder of the file system that is mounted at /tmp for now. */
+static int bind_folder(const char *from, const char *where, uid_t owner) {
+        if (mkdir(from, 0700) < 0 || chown(from, owner, owner) < 0)
+                return -errno;
+        return mount(from, where, NULL, MS_BIND, NULL) < 0 ? -errno : 0;
+}
+
+/* The workspace and the user's home are two folders of one file system, so that one cap holds for both; what programs leave at home is not
+ * among the workspace's files. The file system's own root ends below /tmp. */
 static int step_tmpfs(const struct InitPlan *p) {
         uint64_t bytes = p->request->workspace_bytes, inodes = p->request->workspace_inodes;
         uid_t user = slot_inside_user(p->request->slot);
-        int r = mount_tmpfs("/workspace", 0700, user, bytes, inodes);
+        int r = mount_tmpfs("/tmp", 0700, 0, bytes, inodes + 2);
+        if (r >= 0)
+                r = bind_folder("/tmp/workspace", "/workspace", user);
+        if (r >= 0)
+                r = bind_folder("/tmp/home", FACT_HOME, user);
+        if (r >= 0)
+                r = set_read_only("/tmp");
         if (r >= 0)
                 r = mount_tmpfs("/tmp", 01777, user, bytes, inodes);
         if (r >= 0)
@@ -100,10 +138,18 @@ static const struct {
         int (*run)(const struct InitPlan *p);
 } steps[] = {
         /* in order */
-        {"init root", step_root},         {"init tmpfs", step_tmpfs},       {"init hostname", step_hostname},
-        {"init loopback", step_loopback}, {"init session", step_session},   {"init signals", step_signals},
-        {"init descriptors", step_descriptors}, {"init ids", step_ids},     {"init keyring", step_keyring},
-        {"init rlimits", step_rlimits},   {"init death", step_bind_to_builder},
+        {"init root", step_root},
+        {"init facts", step_facts},
+        {"init tmpfs", step_tmpfs},
+        {"init hostname", step_hostname},
+        {"init loopback", step_loopback},
+        {"init session", step_session},
+        {"init signals", step_signals},
+        {"init descriptors", step_descriptors},
+        {"init ids", step_ids},
+        {"init keyring", step_keyring},
+        {"init rlimits", step_rlimits},
+        {"init death", step_bind_to_builder},
 };
 
 static void tell(const struct InitPlan *p, int error, const char *step) {

@@ -3,10 +3,13 @@
 
 #include "spawner/construct.h"
 
+struct FactTexts;
+
 struct InitPlan {
         const struct ConstructRequest *request;
         int program; /* sealed memfd of glovebox-init */
         int status;  /* pipe to the builder: one struct InitStatus when it is set up, another only if exec fails */
+        const struct FactTexts *facts;
         int go;      /* pipe from the builder: a byte = become glovebox-init, end of file = die */
 };
 

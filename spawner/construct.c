@@ -19,7 +19,9 @@
 
 #include "spawner/cell-init.h"
 #include "spawner/clone.h"
+#include "spawner/facts.h"
 #include "spawner/helper.h"
+#include "spawner/masks.h"
 #include "spawner/template.h"
 
 #define STEP_TIME_MS 10000
@@ -38,6 +40,7 @@ struct Work {
         int status[2], go[2];
         int pidfd;
         pid_t pid;
+        struct FactTexts facts;
         const char *step;
         char step_buffer[STEP_NAME_MAX];
 };
@@ -48,6 +51,7 @@ static void work_done(struct Work *w) {
                 close_fd(w->go[i]);
         }
         close_fd(w->pidfd);
+        facts_done(&w->facts);
 }
 
 static void reap_all(void) {
@@ -65,7 +69,7 @@ static int wait_for(pid_t pid) {
 
 /* In a child: the template of runtime i, and whether the interpreters of this root are in it. */
 static void template_child(struct Construct *c, unsigned i, struct ConstructReady *result, int report, int release) {
-        const struct TemplateSpec spec = {.root = c->plan->runtimes[i].root, .runners = c->plan->runners, .slots = c->plan->slots};
+        const struct TemplateSpec spec = {.root = c->plan->runtimes[i].root, .runners = c->plan->runners};
         const char *step = "";
         result->error = template_enter(&spec, &step);
         snprintf(result->step, sizeof result->step, "%s", step);
@@ -146,7 +150,7 @@ static void clone_helper(struct Work *w) {
                 pid_t pid = clone_process(&args);
                 if (pid == 0)
                         cell_init_run(&(struct InitPlan) {
-                                .request = w->request, .program = c->plan->init_program, .status = w->status[1], .go = w->go[0]});
+                                .request = w->request, .program = c->plan->init_program, .status = w->status[1], .go = w->go[0], .facts = &w->facts});
                 r = pid < 0 ? -errno : 0;
                 status.pid = pid;
         }
@@ -212,14 +216,17 @@ static int clone_init(struct Work *w) {
 }
 
 /* In the helper, which is in the cell's pid namespace and the host's mounts. Exit status = errno. */
-static void proc_helper(int pidfd) {
+static void proc_helper(int pidfd, bool masked) {
         int fs = fsopen("proc", FSOPEN_CLOEXEC);
         if (fs < 0 || fsconfig(fs, FSCONFIG_SET_STRING, "hidepid", "invisible", 0) < 0 || fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
                 _exit(errno);
         int tree = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
-        if (tree < 0 || setns(pidfd, CLONE_NEWNS) < 0 || move_mount(tree, "", AT_FDCWD, "/proc", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        if (tree < 0 || setns(pidfd, CLONE_NEWNS) < 0)
                 _exit(errno);
-        _exit(0);
+        int facts = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC); /* soon hidden below */
+        if (facts < 0 || move_mount(tree, "", AT_FDCWD, "/proc", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+                _exit(errno);
+        _exit(masked ? -masks_apply(facts) : 0);
 }
 
 static int mount_proc(struct Work *w) {
@@ -228,7 +235,7 @@ static int mount_proc(struct Work *w) {
                 return -errno;
         pid_t helper = fork();
         if (helper == 0)
-                proc_helper(w->pidfd);
+                proc_helper(w->pidfd, !(w->construct->plan->without & LAYER_BIT(LAYER_MASKED_PROC)));
         int r = helper < 0 ? -errno : 0;
         /* Without the way back the next helper would be born in a cell. */
         if (setns(w->construct->own_pidns, CLONE_NEWPID) < 0)
@@ -246,10 +253,16 @@ static int release_init(struct Work *w) {
 }
 
 static int construct_cell(struct Work *w) {
+        const struct ConstructRequest *q = w->request;
+        const struct FactSpec spec = {.cpus = q->cpus, .memory_bytes = q->memory_bytes, .user = slot_inside_user(q->slot)};
+        w->step = "facts";
+        int r = facts_render(&spec, true, &w->facts);
+        if (r < 0)
+                return r;
         w->step = "pipe";
         if (pipe2(w->status, O_CLOEXEC) < 0 || pipe2(w->go, O_CLOEXEC) < 0)
                 return -errno;
-        int r = clone_init(w);
+        r = clone_init(w);
         if (r >= 0)
                 r = mount_proc(w);
         if (r >= 0)

@@ -1,6 +1,7 @@
 /* The builder process: makes cells up to the point where their init waits for orders that never come. */
 #pragma once
 
+#include "common/probe.h"
 #include "common/util.h"
 #include "spawner/slots.h"
 
@@ -17,7 +18,7 @@ struct ConstructRuntime {
 struct ConstructPlan {
         struct ConstructRuntime runtimes[RUNTIMES_MAX];
         unsigned n_runtimes;
-        unsigned slots;
+        uint32_t without; /* bits of enum Layer: cells are made without them */
         const char *runners;
         int init_program; /* sealed memfd */
 };
@@ -36,6 +37,8 @@ struct ConstructRequest {
         int32_t slot;
         uint64_t workspace_bytes;
         uint64_t workspace_inodes;
+        uint64_t memory_bytes; /* what the cell is told that it has */
+        double cpus;
 };
 
 /* Descriptor beside it: a pidfd of the cell's init, when error is 0. */

@@ -29,6 +29,7 @@ struct Native {
         int init;                 /* pidfd */
         sd_event_source *init_source;
         struct Run run;
+        struct FactSpec told;     /* of its machine */
         bool destroying;
         struct Wait gone;
         sd_event_source *retry;
@@ -74,7 +75,10 @@ static int native_build(struct Native *n) {
                 .slot = n->slot,
                 .workspace_bytes = c->limits.workspace_bytes,
                 .workspace_inodes = c->limits.workspace_inodes,
+                .memory_bytes = c->limits.memory_bytes,
+                .cpus = c->limits.cpus,
         };
+        n->told = (struct FactSpec) {.cpus = c->limits.cpus, .memory_bytes = c->limits.memory_bytes};
         n->build.leaf = n->init_leaf.dir;
         n->build.on_built = native_on_built;
         builder_build(c->world->builder, &n->build);
@@ -160,6 +164,7 @@ static int native_start(struct Cell *c, const struct RunSpec *spec, struct RunFd
                 .cell_dir = n->cgroup->dir,
                 .init = n->init,
                 .slot = n->slot,
+                .told = &n->told,
         };
         int r = run_start(&n->run, &setup, spec, ret, ret_step);
         if (r < 0)

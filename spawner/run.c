@@ -89,10 +89,10 @@ static int pipes_make(struct Pipes *p, uid_t owner, bool merge) {
         return 0;
 }
 
-static int write_head(int job, const struct Runtime *runtime, bool probe) {
+static int write_head(int job, const struct Runtime *runtime, const struct RunSpec *spec) {
         uint8_t head[JOB_HEAD_MAX];
         size_t size;
-        int r = job_head(runtime, probe, head, &size);
+        int r = job_head(runtime, spec->probe_version, facts_processors(spec->limits.cpus), head, &size);
         if (r < 0)
                 return r;
         ssize_t n = write(job, head, size);
@@ -147,7 +147,23 @@ static int prepare_leaf(struct Run *run, const struct RunSetup *setup, const str
         return r;
 }
 
+/* Only where the limits are others than the cell was made for or ran with. */
+static int render_facts(const struct RunSetup *setup, const struct Limits *limits, struct FactTexts *ret) {
+        struct FactSpec spec = {.cpus = limits->cpus, .memory_bytes = limits->memory_bytes};
+        if (spec.cpus == setup->told->cpus && spec.memory_bytes == setup->told->memory_bytes)
+                return 0;
+        int r = facts_render(&spec, false, ret);
+        if (r < 0)
+                return r;
+        *setup->told = spec;
+        return 1;
+}
+
 static int start_main(struct Run *run, const struct RunSetup *setup, const struct RunSpec *spec, const struct Pipes *pipes) {
+        struct FactTexts facts _cleanup_(facts_done) = {};
+        int r = render_facts(setup, &spec->limits, &facts);
+        if (r < 0)
+                return r;
         struct StepContext context = {
                 .init = setup->init,
                 .user = slot_inside_user(setup->slot),
@@ -156,6 +172,7 @@ static int start_main(struct Run *run, const struct RunSetup *setup, const struc
                 .program = spec->probe ? setup->world->probe_program : setup->world->start_program,
                 .without = setup->world->without | spec->without,
                 .seccomp = setup->world->seccomp,
+                .facts = r > 0 ? &facts : NULL,
                 .landlock_abi = setup->world->landlock_abi,
                 .fds = {pipes->inside[PIPE_STDIN], pipes->inside[PIPE_STDOUT], pipes->inside[PIPE_STDERR], pipes->inside[PIPE_JOB],
                         pipes->inside[PIPE_REPORT]},
@@ -187,7 +204,7 @@ int run_start(struct Run *run, const struct RunSetup *setup, const struct RunSpe
         if (r < 0)
                 return r;
         *ret_step = "job";
-        r = spec->probe ? 0 : write_head(pipes.outside[PIPE_JOB], setup->runtime, spec->probe_version);
+        r = spec->probe ? 0 : write_head(pipes.outside[PIPE_JOB], setup->runtime, spec);
         if (r < 0)
                 return r;
         *ret_step = "clone the main process";

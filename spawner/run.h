@@ -2,6 +2,7 @@
 #pragma once
 
 #include "spawner/cell-kind.h"
+#include "spawner/facts.h"
 #include "spawner/limits/leaf.h"
 
 struct Run {
@@ -18,6 +19,7 @@ struct RunSetup {
         int cell_dir;           /* the cell's cgroup folder */
         int init;               /* pidfd of the cell's init */
         int slot;
+        struct FactSpec *told;  /* what the cell was told of its machine last */
 };
 
 void run_init(struct Run *r);

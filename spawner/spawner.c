@@ -17,6 +17,7 @@
 #include "spawner/complain.h"
 #include "spawner/connection.h"
 #include "spawner/filter.h"
+#include "spawner/facts.h"
 #include "spawner/layers.h"
 #include "spawner/limits/driver.h"
 #include "spawner/message.h"
@@ -274,7 +275,10 @@ static int prepare_plan(struct Spawner *s, const struct Config *config, char **r
         if (asprintf(&s->runners, "%s/inside", library) < 0)
                 return -ENOMEM;
         s->plan.runners = s->runners;
-        s->plan.slots = slots_count(s->world.slots);
+        s->plan.without = s->world.without;
+        r = facts_learn();
+        if (r < 0)
+                return complain(ret_error, r, "cannot read /proc/cpuinfo: %s", strerror(-r));
         for (size_t i = 0; i < config->n_runtimes; i++) {
                 r = userns_make(config, (unsigned) i, &s->usernses[i]);
                 if (r < 0)

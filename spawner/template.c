@@ -13,8 +13,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "spawner/slots.h"
-
 #define COPY_MAX (4 * MIB)
 #define RUNNER_DEPTH 6
 #define LOCKED (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
@@ -58,7 +56,7 @@ static int make_text(int root, const char *path, const char *text) {
 
 static int make_folders(struct Template *t) {
         static const char *const folders[] = {
-                "dev", "dev/shm", "etc", "etc/ssl", "glovebox", "proc", "tmp", "usr", "var", "workspace", "run", "root", "home",
+                "dev", "dev/shm", "etc", "etc/ssl", "glovebox", "home", "home/sandbox", "proc", "root", "run", "tmp", "usr", "var", "workspace",
         };
         for (size_t i = 0; i < ELEMENTSOF(folders); i++)
                 if (mkdirat(t->root, folders[i], 0755) < 0)
@@ -121,36 +119,13 @@ static int make_devices(struct Template *t) {
         return 0;
 }
 
-/* The user's uid differs from cell to cell; each has the name sandbox. */
-static int make_passwd(struct Template *t) {
-        _cleanup_free_ char *passwd = NULL, *group = NULL;
-        size_t n;
-        FILE *p = open_memstream(&passwd, &n), *g = open_memstream(&group, &n);
-        if (!p || !g) {
-                if (p)
-                        fclose(p);
-                if (g)
-                        fclose(g);
-                return -ENOMEM;
-        }
-        fputs("root:x:0:0:root:/root:/usr/sbin/nologin\n", p);
-        fputs("root:x:0:\n", g);
-        for (unsigned i = 0; i < t->spec->slots; i++) {
-                unsigned id = slot_inside_user((int) i);
-                fprintf(p, "sandbox:x:%u:%u:sandbox:/workspace:/bin/bash\n", id, id);
-                fprintf(g, "sandbox:x:%u:\n", id);
-        }
-        fputs("nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n", p);
-        fputs("nogroup:x:65534:\n", g);
-        int p_error = fclose(p), error = fclose(g) || p_error;
-        int r = error ? -ENOMEM : make_text(t->root, "etc/passwd", passwd);
-        return r < 0 ? r : make_text(t->root, "etc/group", group);
-}
-
 static int make_etc(struct Template *t) {
         static const struct {
                 const char *path, *text;
         } files[] = {
+                /* These two are covered in each cell by its own. */
+                {"etc/passwd", ""},
+                {"etc/group", ""},
                 {"etc/hosts", "127.0.0.1 localhost glovebox\n::1 localhost\n"},
                 {"etc/hostname", "glovebox\n"},
                 {"etc/host.conf", "multi on\n"},
@@ -166,7 +141,7 @@ static int make_etc(struct Template *t) {
         }
         if (symlinkat("/usr/share/zoneinfo/Etc/UTC", t->root, "etc/localtime") < 0 || symlinkat("/proc/self/mounts", t->root, "etc/mtab") < 0)
                 return -errno;
-        return make_passwd(t);
+        return 0;
 }
 
 /* A regular file of at most COPY_MAX, or nothing: links and what is too large are left out. */

@@ -6,7 +6,6 @@
 struct TemplateSpec {
         const char *root;    /* where /usr and the like come from: "/" or a runtime's root */
         const char *runners; /* folder shown as /glovebox; "" = none there */
-        unsigned slots;      /* lines in /etc/passwd */
 };
 
 /* Turns the calling process's mounts into the template, and leaves it in there. On an error *ret_step is what failed. */

@@ -14,6 +14,7 @@ const struct Step steps_table[] = {
         {"priority", step_priority, LAYER_NONE},
         {"signals", step_signals, LAYER_NONE},
         {"namespaces", step_namespaces, LAYER_NONE},
+        {"facts", step_facts, LAYER_MASKED_PROC},
         {"session", step_session, LAYER_NONE},
         {"folder", step_folder, LAYER_NONE},
         {"bounding_set", step_bounding_set, LAYER_NO_CAPABILITIES},

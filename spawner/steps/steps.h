@@ -23,6 +23,7 @@ struct StepContext {
         int program;             /* sealed memfd of glovebox-start */
         const struct SeccompPrograms *seccomp; /* NULL = waived */
         int landlock_abi;        /* as landlock_abi() says; below 1 the step fails */
+        const struct FactTexts *facts; /* what the cell is told, where it changes; NULL = it stays */
         uint32_t without;        /* bits of enum Layer: their steps are left out */
 };
 
@@ -43,6 +44,7 @@ _Noreturn void steps_run(struct StepContext *c);
 int step_priority(struct StepContext *c);
 int step_signals(struct StepContext *c);
 int step_namespaces(struct StepContext *c);
+int step_facts(struct StepContext *c);
 int step_session(struct StepContext *c);
 int step_folder(struct StepContext *c);
 int step_bounding_set(struct StepContext *c);

@@ -174,13 +174,19 @@ void send_open(const char *runtime, uint64_t memory_bytes) {
                 v_.runtime = (char *) runtime; v_.limits = &limits);
 }
 
-bool open_run(const char *runtime) {
+bool start_run(uint64_t memory_bytes, double cpus) {
         Glovebox__Internal__CellLimits limits;
         fill_limits(&limits);
-        send_open(runtime, limits.memory_bytes);
+        limits.memory_bytes = memory_bytes;
+        limits.cpus = cpus;
         SEND(start_run, START_RUN, Glovebox__Internal__StartRun v_ = GLOVEBOX__INTERNAL__START_RUN__INIT; v_.cell = cell.id; v_.run = 1;
                 v_.limits = &limits);
         return next() == CASE(RUN_STARTED);
+}
+
+bool open_run(const char *runtime) {
+        send_open(runtime, 256 * MIB);
+        return start_run(256 * MIB, 1);
 }
 
 void ask_waiting(void) {

@@ -45,8 +45,9 @@ int next(void);
 void next_until(int type);
 /* Opens a cell with a run, up to where its job can be written; false: the cell failed. */
 bool open_run(const char *runtime);
-/* The same with these limits. */
+/* The same in two parts, with these limits. */
 void send_open(const char *runtime, uint64_t memory_bytes);
+bool start_run(uint64_t memory_bytes, double cpus);
 void write_record(enum JobType type, const void *bytes, size_t size);
 void start_code(const char *runtime, const char *code);
 void ask_waiting(void);

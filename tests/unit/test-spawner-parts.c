@@ -132,20 +132,39 @@ static void test_job_head(void **state) {
         static uint8_t head[JOB_HEAD_MAX + 64];
         size_t size = 0;
         struct Seen seen;
-        assert_int_equal(job_head(&runtime, false, head, &size), 0);
+        assert_int_equal(job_head(&runtime, false, 2, head, &size), 0);
         /* Only the end is missing. */
         assert_int_equal(read_records(&seen, head, size), -ENODATA);
         job_put_header(head + size, JOB_END, 0);
         assert_int_equal(read_records(&seen, head, size + JOB_HEADER_SIZE), 0);
-        const enum JobType expected[] = {JOB_EXEC, JOB_RUNTIME_ARG, JOB_RUNTIME_ARG, JOB_ENV, JOB_CODE_NAME, JOB_HEAD_END, JOB_END};
+        const struct {
+                enum JobType type;
+                const char *text;
+        } expected[] = {
+                {JOB_EXEC, "/bin/r"},
+                {JOB_RUNTIME_ARG, "-u"},
+                {JOB_RUNTIME_ARG, "{code}"},
+                {JOB_ENV, "GOMAXPROCS=2"},
+                {JOB_ENV, "MKL_NUM_THREADS=2"},
+                {JOB_ENV, "NUMEXPR_NUM_THREADS=2"},
+                {JOB_ENV, "OMP_NUM_THREADS=2"},
+                {JOB_ENV, "OPENBLAS_NUM_THREADS=2"},
+                {JOB_ENV, "RAYON_NUM_THREADS=2"},
+                {JOB_ENV, "UV_THREADPOOL_SIZE=4"},
+                {JOB_ENV, "A=1"}, /* the runtime's own come last, and win */
+                {JOB_CODE_NAME, "main.r"},
+                {JOB_HEAD_END, ""},
+                {JOB_END, ""},
+        };
         assert_int_equal(seen.n, ELEMENTSOF(expected));
-        for (size_t i = 0; i < ELEMENTSOF(expected); i++)
-                assert_int_equal(seen.types[i], expected[i]);
-        assert_string_equal(seen.texts[4], "main.r");
-        assert_int_equal(job_head(&runtime, true, head, &size), 0);
+        for (size_t i = 0; i < ELEMENTSOF(expected); i++) {
+                assert_int_equal(seen.types[i], expected[i].type);
+                assert_string_equal(seen.texts[i], expected[i].text);
+        }
+        assert_int_equal(job_head(&runtime, true, 2, head, &size), 0);
         job_put_header(head + size, JOB_END, 0);
         assert_int_equal(read_records(&seen, head, size + JOB_HEADER_SIZE), 0);
-        assert_int_equal(seen.n, 5);
+        assert_int_equal(seen.n, ELEMENTSOF(expected) - 2); /* one argument instead of two, and no code */
         assert_string_equal(seen.texts[1], "--version");
 }
 
@@ -159,7 +178,7 @@ static void test_job_head_is_bounded(void **state) {
         big[JOB_HEAD_MAX] = 0;
         char *env[] = {big, NULL};
         const struct Runtime runtime = {.exec = (char *) "/bin/r", .env = env, .code_name = (char *) "m"};
-        assert_int_equal(job_head(&runtime, false, head, &size), -E2BIG);
+        assert_int_equal(job_head(&runtime, false, 2, head, &size), -E2BIG);
         assert_int_equal(size, 0);
         free(big);
         free(head);

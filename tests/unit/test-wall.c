@@ -17,6 +17,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include "spawner/facts.h"
 #include "spawner/privileges.h"
 #include "spawner/steps/steps.h"
 #include "tests/unit/fake-server.h"
@@ -186,11 +187,66 @@ static void test_landlock_in_a_cell(void **state) {
         assert_not_out("POSSIBLE");
 }
 
+static void test_user_and_home(void **state) {
+        run_code("bash", "id -un; id -gn; cat /etc/passwd | wc -l; grep -c sandbox /etc/passwd /etc/group; echo ~; echo $HOME; stat -c '%U %a' ~;"
+                         "echo mine >~/x; cat ~/x; ls -A /workspace; rm /etc/passwd; echo x >>/etc/passwd; ls -A /home /root /run");
+        assert_string_equal(cell.out, "sandbox\nsandbox\n3\n/etc/passwd:1\n/etc/group:1\n/home/sandbox\n/home/sandbox\nsandbox 700\nmine\nmain.sh\n"
+                                      "/home:\nsandbox\n\n/root:\n\n/run:\n");
+        /* One cap for both. */
+        run_code("bash", "head -c 12M /dev/zero >~/big; head -c 12M /dev/zero >big; stat -c %s big");
+        assert_true(strtol(cell.out, NULL, 10) < 4 * (long) MIB);
+}
+
+static void test_proc_is_masked(void **state) {
+        run_code("bash", "cd /proc; for f in *; do case $f in [0-9]*|self|thread-self) ;; *) [ -f $f ] && cat $f >/dev/null 2>&1 && echo -n \"$f \";"
+                         "[ -d $f ] && ls $f >/dev/null 2>&1 && echo -n \"$f/ \";; esac; done; echo;"
+                         "for f in sys/kernel/hostname sys/kernel/domainname sys/net/ipv4/ip_forward sys/kernel/random/boot_id meminfo stat cpuinfo sysrq-trigger;"
+                         "do (: >$f) 2>&1; echo 1 2>/dev/null >$f && echo WROTE $f; done; mount | grep -c 'on /proc '");
+        assert_out("cgroups cpuinfo filesystems loadavg meminfo mounts net/ stat sys/ sysvipc/ uptime version vmstat \n");
+        assert_not_out("WROTE");
+        char own[40] = "";
+        int fd _cleanup_close_ = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+        assert_true(read_small(fd, own, sizeof own) > 0);
+        run_code("bash", "cat /proc/sys/kernel/random/boot_id");
+        assert_int_equal(strlen(cell.out), strlen(own));
+        assert_string_not_equal(cell.out, own);
+}
+
+#define FACTS "grep -c ^processor /proc/cpuinfo; grep -c '^cpu[0-9]' /proc/stat; grep MemTotal /proc/meminfo | tr -dc 0-9; echo; echo $OMP_NUM_THREADS;" \
+              "getconf _NPROCESSORS_ONLN; python3 -c 'import os; print(os.cpu_count())'"
+
+static void test_facts_follow_limits(void **state) {
+        run_code("bash", FACTS);
+        assert_string_equal(cell.out, "1\n1\n262144\n1\n1\n1\n");
+        /* The cell was made for other limits than its run has, as a cell out of a pool. */
+        send_open("bash", 256 * MIB);
+        assert_true(start_run(300 * MIB, 1.5));
+        write_record(JOB_CODE, FACTS "; echo x >/proc/meminfo || echo refused", strlen(FACTS "; echo x >/proc/meminfo || echo refused"));
+        write_record(JOB_END, "", 0);
+        next_until(CASE(MAIN_EXITED));
+        end_run();
+        close_cell();
+        /* Never more processors than there are. */
+        const char *processors = sysconf(_SC_NPROCESSORS_CONF) > 1 ? "2\n2\n" : "1\n1\n";
+        char expected[64];
+        snprintf(expected, sizeof expected, "%s307200\n2\n%srefused\n", processors, processors);
+        assert_string_equal(cell.out, expected);
+}
+
+static void test_processors(void **state) {
+        assert_int_equal(facts_processors(0.01), 1);
+        assert_int_equal(facts_processors(1), 1);
+        assert_int_equal(facts_processors(1.01), 2);
+        assert_int_equal(facts_processors(2), 2);
+        assert_int_equal(facts_processors(1e300), 1000000);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_landlock_of_each_abi), cmocka_unit_test(test_landlock_of_old_abis), cmocka_unit_test(test_landlock_scope),
                 cmocka_unit_test(test_landlock_fails_closed), cmocka_unit_test(test_keyring), cmocka_unit_test(test_securebits),
-                cmocka_unit_test(test_landlock_in_a_cell),
+                cmocka_unit_test(test_landlock_in_a_cell), cmocka_unit_test(test_user_and_home), cmocka_unit_test(test_proc_is_masked),
+                cmocka_unit_test(test_facts_follow_limits), cmocka_unit_test(test_processors),
         };
         return cmocka_run_group_tests(tests, fake_server_set_up, fake_server_tear_down);
 }
