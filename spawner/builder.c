@@ -1,6 +1,7 @@
 /* The spawner's side of the builder: a queue of cells to make, and the process that makes them. */
 #include "spawner/builder.h"
 
+#include <signal.h>
 #include <stdio.h>
 
 #include "common/log.h"
@@ -9,6 +10,9 @@
 #define IN_FLIGHT_MAX 8
 #define NICE 5
 #define RESTART_DELAY (100 * USEC_PER_MSEC)
+/* Above the 10 s after which the builder itself gives a step up, below the time that a server waits for its cell. */
+#define ANSWER_TIME (15 * USEC_PER_SEC)
+#define TEMPLATE_TIME (30 * USEC_PER_SEC)
 
 struct Builder {
         sd_event *event;
@@ -17,10 +21,29 @@ struct Builder {
         struct ConstructReady ready;
         int state; /* as builder_state says */
         sd_event_source *restart;
+        sd_event_source *deadline; /* of what it is to say next */
         bool restarted;
         size_t in_flight;
         TAILQ_HEAD(Builds, Build) builds;
 };
+
+static int builder_on_deadline(sd_event_source *s, uint64_t usec, void *userdata) {
+        struct Builder *b = userdata;
+        if (b->helper.pid <= 0)
+                return 0;
+        log_error("The builder has not answered in time and is killed.");
+        kill(b->helper.pid, SIGKILL); /* our own child, not reaped yet; builder_on_death goes on */
+        return 0;
+}
+
+/* 0: nothing is awaited. */
+static void builder_await(struct Builder *b, usec_t time) {
+        int r = sd_event_source_set_time(b->deadline, now_monotonic() + time);
+        if (r >= 0)
+                r = sd_event_source_set_enabled(b->deadline, time ? SD_EVENT_ONESHOT : SD_EVENT_OFF);
+        if (r < 0)
+                log_error_errno(r, "Failed to set the builder's deadline: %m");
+}
 
 static void builder_pump(struct Builder *b) {
         struct Build *build;
@@ -32,7 +55,8 @@ static void builder_pump(struct Builder *b) {
                 if (helper_send(&b->helper, &build->request, sizeof build->request, &build->leaf, 1) < 0)
                         return; /* its next reply or its death brings us back */
                 build->sent = true;
-                b->in_flight++;
+                if (b->in_flight++ == 0)
+                        builder_await(b, ANSWER_TIME);
         }
 }
 
@@ -46,6 +70,7 @@ static void builder_on_ready(struct Builder *b, const struct ConstructReady *rea
         b->ready = *ready;
         b->ready.step[STEP_NAME_MAX - 1] = 0;
         b->state = ready->error < 0 ? ready->error : 1;
+        builder_await(b, 0);
         builder_pump(b);
 }
 
@@ -60,6 +85,7 @@ static void builder_on_reply(struct Builder *b, struct ConstructReply *reply, in
                 return;
         }
         b->in_flight--;
+        builder_await(b, b->in_flight ? ANSWER_TIME : 0);
         if (reply->error >= 0 && pidfd < 0)
                 reply->error = -EBADMSG;
         build_finish(b, build, reply->error, reply->step, reply->pid, pidfd);
@@ -100,6 +126,7 @@ static int builder_on_restart(sd_event_source *s, uint64_t usec, void *userdata)
 static void builder_on_death(void *userdata) {
         struct Builder *b = userdata;
         bool was_ready = b->state > 0;
+        builder_await(b, 0);
         if (b->state == 0)
                 b->state = -ECHILD;
         if (!was_ready) {
@@ -143,7 +170,10 @@ static int builder_start(struct Builder *b) {
                 .n_keep = n,
                 .nice = NICE,
         };
-        return helper_start(&b->helper, b->event, &plan);
+        int r = helper_start(&b->helper, b->event, &plan);
+        if (r >= 0)
+                builder_await(b, TEMPLATE_TIME);
+        return r;
 }
 
 int builder_new(sd_event *event, const struct ConstructPlan *plan, struct Builder **ret) {
@@ -154,7 +184,11 @@ int builder_new(sd_event *event, const struct ConstructPlan *plan, struct Builde
         b->plan = *plan;
         b->helper.socket = -EBADF;
         TAILQ_INIT(&b->builds);
-        int r = builder_start(b);
+        int r = sd_event_add_time(event, &b->deadline, CLOCK_MONOTONIC, 0, 0, builder_on_deadline, b);
+        if (r >= 0)
+                r = sd_event_source_set_enabled(b->deadline, SD_EVENT_OFF);
+        if (r >= 0)
+                r = builder_start(b);
         if (r < 0) {
                 builder_free(b);
                 return r;
@@ -168,6 +202,7 @@ struct Builder *builder_free(struct Builder *b) {
                 return NULL;
         helper_stop(&b->helper);
         sd_event_source_disable_unref(b->restart);
+        sd_event_source_disable_unref(b->deadline);
         free(b);
         return NULL;
 }

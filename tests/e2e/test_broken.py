@@ -1,8 +1,12 @@
 """What once broke the daemon: each attack here got through before it was closed, so each must go on failing."""
 import os
+import pathlib
+import signal
 import subprocess
 import sys
 import time
+
+import pytest
 
 from kit import http2, machine
 from kit.machine import wait_until
@@ -105,3 +109,14 @@ def test_large_headers_that_end_are_refused_by_name(daemon):
     connection.ping()
     assert wait_until(lambda: [f for f in connection.of(http2.PING) if f[1] & http2.ACK], 5), "the connection is gone"
     connection.close()
+
+
+@pytest.mark.limit(180)
+def test_a_builder_that_hangs_is_replaced(daemon):
+    """The process that makes cells stops for ever: whoever waits for a cell hears of it, and the next one gets a cell of a new builder."""
+    builder = next(p for p in machine.children(daemon.spawner) if pathlib.Path(f"/proc/{p}/comm").read_text() == "gb-builder\n")
+    os.kill(builder, signal.SIGSTOP)
+    assert daemon.run("echo lost").outcome == "SANDBOX_FAILED"
+    assert wait_until(lambda: not machine.alive(builder), 10), "the builder still hangs"
+    assert wait_until(lambda: daemon.run("echo fine").stdout == b"fine\n", 10)
+    daemon.keepers = daemon.cgroup.pids() - daemon.cell_pids()
