@@ -4,7 +4,7 @@ The first comment of a program may hold
   CASES: ids           which reported faults it covers
   ATTEMPTS: N          at least so many attempts must be made (deny-* only; required)
   RUNTIMES: names      where it runs; default: the runtime of its language, and for C every one
-  LIMITS: name=value   limits of the execution
+  PROFILE: name        the profile it runs under
 """
 import pathlib
 import re
@@ -36,7 +36,7 @@ class Program:
         runtimes = self._words(head, "RUNTIMES")
         self.is_c = path.suffix == ".c"
         self.runtimes = runtimes or (list(C_RUNTIMES) if self.is_c else [RUNTIME_OF[path.suffix]])
-        self.limits = {k: int(v) for k, v in (word.split("=") for word in self._words(head, "LIMITS"))}
+        self.profile = (self._words(head, "PROFILE") or [""])[0]
 
     @staticmethod
     def _words(head, key):
@@ -58,7 +58,7 @@ class Program:
         runtime = runtime or self.runtimes[0]
         code, files = self.request(runtime)
         files = {**files, **fields.pop("files", {})}
-        return daemon.run(code, runtime, files=files, args=[str(a) for a in args], **{**self.limits, **fields})
+        return daemon.run(code, runtime, files=files, args=[str(a) for a in args], profile=self.profile, **fields)
 
 
 def all_in(folder, prefix):
