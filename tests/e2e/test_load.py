@@ -44,7 +44,7 @@ def test_fifty_heavy_streams(make_daemon):
         call.wait(180)
         expected = bytes([int(str(101 + i % 7), 8)]) * 4_000_000
         assert hashlib.sha256(call.stdout).digest() == hashlib.sha256(expected).digest(), call
-    assert machine.rss(daemon.server) - before < 64 << 20
+    machine.assert_grown_less(daemon.server, before, 64 << 20)
 
 
 @pytest.mark.limit(240)
@@ -59,5 +59,5 @@ def test_many_short_ones_leave_no_trace(daemon):
     before = {p: (machine.rss(p), machine.thread_count(p)) for p in (daemon.server, daemon.spawner)}
     batch(repeats(30))
     for pid, (memory, threads) in before.items():
-        assert machine.rss(pid) - memory < 6 << 20, f"{machine.program(pid)} grew by {machine.rss(pid) - memory}"
+        machine.assert_grown_less(pid, memory, 6 << 20)
         assert machine.thread_count(pid) <= threads + 1

@@ -229,7 +229,7 @@ class Daemon:
 
     @property
     def log(self):
-        return "\n".join(self.out.lines + self.err.lines)
+        return "\n".join(self.out.lines + self.err.lines) if self.process else ""
 
     def cell_pids(self):
         """Processes inside cells."""

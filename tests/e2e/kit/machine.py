@@ -107,6 +107,14 @@ def rss(pid):
     return int(status_field(pid, "VmRSS")[0]) * 1024
 
 
+def assert_grown_less(pid, before, bound):
+    """A program built with AddressSanitizer keeps what it freed for a while (its quarantine): there the bound is that much larger."""
+    if "libasan" in pathlib.Path(f"/proc/{pid}/maps").read_text():
+        bound += 512 << 20
+    grown = rss(pid) - before
+    assert grown < bound, f"{program(pid)} grew by {grown / (1 << 20):.1f} MiB, allowed are {bound / (1 << 20):.0f}"
+
+
 def cpu_ticks(pid):
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return int(fields[11]) + int(fields[12])
