@@ -168,6 +168,7 @@ int execution_get_cpu(void *userdata, usec_t *ret);
 usec_t execution_get_output(void *userdata, bool *ret_held);
 void execution_on_idle(void *userdata);
 void execution_on_output_over(void *userdata);
+void execution_on_output_broken(int error, void *userdata);
 void execution_on_log_room(void *userdata);
 
 /* execution-start.c */

@@ -103,7 +103,8 @@ static int create(struct Executions *x, const struct Caller *caller, const struc
         evidence_init(&e->evidence);
         e->ticket = (struct Ticket) { .on_turn = ticket_on_turn, .on_refused = ticket_on_refused, .userdata = e };
         e->idle = (struct Idle) { .get_cpu = execution_get_cpu, .get_output = execution_get_output, .on_idle = execution_on_idle, .userdata = e };
-        e->output = (struct Output) { .on_over = execution_on_output_over, .on_drained = execution_on_drained, .userdata = e };
+        e->output = (struct Output) { .on_over = execution_on_output_over, .on_broken = execution_on_output_broken,
+                                       .on_drained = execution_on_drained, .userdata = e };
         int r = fill(e, caller, request, plan);
         if (r < 0)
                 return r;

@@ -141,6 +141,17 @@ void execution_on_output_over(void *userdata) {
                 execution_trigger(e, TRIGGER_OUTPUT);
 }
 
+/* Our fault, also when it is found while draining after an unprompted end: a result must not say that all is well. */
+void execution_on_output_broken(int error, void *userdata) {
+        struct Execution *e = userdata;
+
+        if (e->trigger == TRIGGER_EXIT) {
+                e->init_killed = true;
+                e->failure = (struct LeaseFailure) { .error = -error, .step = "output" };
+        }
+        execution_fail(e, "output", error, "%s", "");
+}
+
 void execution_on_log_room(void *userdata) {
         struct Execution *e = userdata;
         output_resume(&e->output);

@@ -45,6 +45,16 @@ static ssize_t read_beyond_cap(struct OutputPipe *p) {
         return n;
 }
 
+/* Not returned to the event loop, which would only stop to call us: the end would never come. */
+static int pipe_broken(struct OutputPipe *p, int error) {
+        struct Output *o = p->output;
+
+        pipe_end(p);
+        if (o->on_broken)
+                o->on_broken(error, o->userdata);
+        return 0;
+}
+
 /* One read. 1 = there may be more, 0 = nothing now, end or no room. */
 static int pipe_read(struct OutputPipe *p) {
         static uint8_t buffer[OUTPUT_RECORD_MAX]; /* one thread reads */
@@ -66,7 +76,7 @@ static int pipe_read(struct OutputPipe *p) {
                         summary_add(&p->summary, buffer, (size_t) n);
                         int r = eventlog_add_output(o->log, p->stream, buffer, (size_t) n);
                         if (r < 0)
-                                return r;
+                                return pipe_broken(p, r);
                 }
         }
         if (n < 0 && errno == EINTR)
@@ -80,7 +90,7 @@ static int pipe_on_readable(sd_event_source *source, int fd, uint32_t events, vo
         int r = 1;
         for (int i = 0; i < READS_AT_ONCE && r > 0; i++)
                 r = pipe_read(userdata);
-        return r < 0 ? r : 0;
+        return 0;
 }
 
 static int output_on_drain(sd_event_source *source, void *userdata) {
@@ -91,8 +101,6 @@ static int output_on_drain(sd_event_source *source, void *userdata) {
                 int r = 1;
                 while (p->fd >= 0 && !p->waiting && r > 0)
                         r = pipe_read(p);
-                if (r < 0)
-                        return r;
         }
         if (pipes_ended(o))
                 o->on_drained(o->userdata);

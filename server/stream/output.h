@@ -32,6 +32,7 @@ struct Output {
         bool draining;
         usec_t last_at; /* when the program last printed (CLOCK_MONOTONIC); 0 = never */
         void (*on_over)(void *userdata);    /* a stream went over the cap; once */
+        void (*on_broken)(int error, void *userdata); /* bytes were lost: no memory to keep them */
         void (*on_drained)(void *userdata); /* after output_drain: both pipes are empty */
         sd_event_source *drain;
         void *userdata;
