@@ -196,7 +196,8 @@ static int copy_tree(int from, int to, int depth) {
 
 /* Public data that programs look up in /etc; where the host lacks one, the cell does. */
 static int make_extras(struct Template *t) {
-        static const char *const files[] = {"etc/ld.so.cache", "etc/mime.types", "etc/protocols", "etc/services", "etc/bash.bashrc", "etc/inputrc"};
+        static const char *const files[] = {"etc/ld.so.cache", "etc/mime.types", "etc/protocols", "etc/services", "etc/bash.bashrc", "etc/inputrc",
+                                            "etc/matplotlibrc"};
         static const char *const folders[] = {"etc/alternatives", "etc/ssl/certs", "etc/fonts"};
         for (size_t i = 0; i < ELEMENTSOF(files); i++) {
                 int r = copy_file(t->source, files[i], t->root, files[i]);
