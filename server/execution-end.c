@@ -1,28 +1,20 @@
 /* The end of an execution: freeze, evidence, the rest of the output, verdict, audit. */
 #include "server/execution-internal.h"
 
-#include <openssl/evp.h>
-
 #include "common/log.h"
 
 #define STOP_DEADLINE (10 * USEC_PER_SEC)
 
 static void fill_outputs(struct Execution *e, struct AuditOutput outputs[2]) {
         for (enum Stream s = STREAM_STDOUT; s < STREAM_MAX_; s++) {
-                struct OutputSummary *summary = &e->output.pipes[s].summary;
                 struct AuditOutput *o = &outputs[s - STREAM_STDOUT];
-                uint8_t digest[EVP_MAX_MD_SIZE], tail[OUTPUT_EDGE];
-                unsigned n = 0;
-                size_t edge = (size_t) MIN(summary->size, (uint64_t) OUTPUT_EDGE);
+                uint8_t head[OUTPUT_EDGE], tail[OUTPUT_EDGE];
+                size_t n = output_summary(&e->output, s, o->sha256, head, tail);
 
-                *o = (struct AuditOutput) { .name = s == STREAM_STDOUT ? "stdout" : "stderr", .size = summary->size };
-                if (!summary->hash || EVP_DigestFinal_ex(summary->hash, digest, &n) != 1)
-                        continue;
-                hex_encode(digest, n, o->sha256);
-                for (size_t i = 0; i < edge; i++)
-                        tail[i] = summary->tail[(summary->size - edge + i) % OUTPUT_EDGE];
-                (void) audit_escape(summary->head, edge, o->head, sizeof o->head);
-                (void) audit_escape(tail, edge, o->tail, sizeof o->tail);
+                o->name = s == STREAM_STDOUT ? "stdout" : "stderr";
+                o->size = output_size(&e->output, s);
+                (void) audit_escape(head, n, o->head, sizeof o->head);
+                (void) audit_escape(tail, n, o->tail, sizeof o->tail);
         }
 }
 
@@ -100,6 +92,7 @@ static void execution_finish(struct Execution *e) {
         e->result.usage.stdout_bytes = output_size(&e->output, STREAM_STDOUT);
         e->result.usage.stderr_bytes = output_size(&e->output, STREAM_STDERR);
         e->result.finished_at = now_realtime();
+        e->finished = now_monotonic();
         verdict(&c, &e->result);
         execution_set_state(e, EXECUTION_FINISHED);
         int r = eventlog_add(&e->log, &event, true);

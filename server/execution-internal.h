@@ -38,7 +38,7 @@ struct Execution {
         struct Account *account; /* NULL: not in the table (any more) */
         struct Execution *newer, *older;                  /* of all */
         struct Execution *account_newer, *account_older;  /* of the caller */
-        struct Execution *hash_next;
+        struct Execution *hash_next, *request_next;
         TAILQ_ENTRY(Execution) finished_entry, account_finished_entry;
         bool kept; /* finished and in those lists */
         uint64_t number; /* rises with each execution */
@@ -77,7 +77,7 @@ struct Execution {
         char waiting_for[128];
         bool collected, main_exited, main_signaled, init_killed;
         int main_status;
-        usec_t accepted, leased, started, ended; /* CLOCK_MONOTONIC; 0 = not yet */
+        usec_t accepted, leased, started, ended, finished; /* CLOCK_MONOTONIC; 0 = not yet */
         struct Result result;
         bool refused; /* after it was accepted: it waited in vain */
         struct Refusal refusal;
@@ -107,11 +107,13 @@ struct Executions {
         struct Gate gate;
         struct Audit audit;
         char node[33];
+        uint32_t hash_seed; /* of requests */
         uint64_t last_number, n_active, n_finished;
         struct Execution *newest;
         struct Finished finished;
         size_t held;
-        struct Execution *buckets[TABLE_BUCKETS];
+        struct Execution *buckets[TABLE_BUCKETS];  /* by id */
+        struct Execution *requests[TABLE_BUCKETS]; /* by caller and request_id */
         struct Account *accounts;
         sd_event_source *expiry;
 

@@ -1,6 +1,7 @@
 /* All executions together: finding, listing, cancelling, what the server tells of itself, and its orderly end. */
 #include <ctype.h>
 #include <stdio.h>
+#include <sys/random.h>
 #include <sys/sysinfo.h>
 
 #include "common/log.h"
@@ -146,24 +147,6 @@ static int add_sources(struct Executions *x) {
         return sd_event_source_set_enabled(x->drain_check, SD_EVENT_OFF);
 }
 
-/* Ids carry the node: letters, digits and hyphens of its name. */
-static void set_node(struct Executions *x) {
-        char host[256] = "";
-        const char *name = x->config->node;
-        size_t n = 0;
-
-        if (isempty(name)) {
-                (void) gethostname(host, sizeof host - 1);
-                name = host;
-        }
-        for (; *name && *name != '.' && n < sizeof x->node - 1; name++)
-                if (isalnum((unsigned char) *name) || *name == '-')
-                        x->node[n++] = *name;
-        x->node[n] = 0;
-        if (n == 0)
-                (void) snprintf(x->node, sizeof x->node, "node");
-}
-
 DEFINE_CLEANUP(struct Executions *, executions_free)
 
 int executions_new(sd_event *event, const struct Config *config, const char *spawner, struct Executions **ret) {
@@ -176,7 +159,9 @@ int executions_new(sd_event *event, const struct Config *config, const char *spa
         x->audit = (struct Audit) AUDIT_NULL;
         x->link.fd = -EBADF;
         TAILQ_INIT(&x->finished);
-        set_node(x);
+        (void) snprintf(x->node, sizeof x->node, "%s", config->node);
+        if (getrandom(&x->hash_seed, sizeof x->hash_seed, 0) != sizeof x->hash_seed)
+                return -EIO;
         int r = add_sources(x);
         if (r >= 0)
                 r = gate_init(&x->gate, event);

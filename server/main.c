@@ -19,7 +19,7 @@ static const char help[] =
         "  --listen ADDR    unix:PATH, HOST:PORT or [ADDRESS]:PORT (TLS); may be repeated; replaces\n"
         "                   `listen` of the configuration. Sockets that systemd passes come first\n"
         "  --spawner PATH   socket of the spawner (default: spawner.sock in the state folder)\n"
-        "  --state DIR      state folder (default: /run/glovebox)\n"
+        "  --state DIR      the spawner's state folder (default: /run/glovebox-spawner)\n"
         "  --help           this text\n"
         "  --version        the version\n"
         "\n"
@@ -85,7 +85,7 @@ static int parse_arguments(int argc, char **argv, struct Arguments *a) {
                 fprintf(stderr, "gloveboxd: '%s' is not an option; see gloveboxd --help\n", argv[optind]);
                 return -EINVAL;
         }
-        if (r >= 0 && !a->spawner && asprintf(&a->spawner, "%s/spawner.sock", a->state ? a->state : "/run/glovebox") < 0)
+        if (r >= 0 && !a->spawner && asprintf(&a->spawner, "%s/spawner.sock", a->state ? a->state : "/run/glovebox-spawner") < 0)
                 return -ENOMEM;
         return r < 0 ? r : 1;
 }

@@ -4,12 +4,18 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* Ends the text at the last whole UTF-8 character; what was cut in the middle of one goes. */
-static void cut_utf8(char *s) {
-        size_t n = strlen(s);
-        while (n > 0 && !utf8_is_valid(s, n))
-                n--;
-        s[n] = 0;
+/* A %.64s may have cut a character in the middle: what is no UTF-8 is shown as ?, and what stands behind stays. */
+static void mend_utf8(char *s) {
+        while (*s) {
+                size_t n = 1, left = strnlen(s, 4);
+                while (n <= left && !utf8_is_valid(s, n))
+                        n++;
+                if (n > left) {
+                        *s = '?';
+                        n = 1;
+                }
+                s += n;
+        }
 }
 
 int refuse(struct Refusal *r, enum RefusalCode code, const char *field, const char *format, ...) {
@@ -21,7 +27,7 @@ int refuse(struct Refusal *r, enum RefusalCode code, const char *field, const ch
         va_start(ap, format);
         (void) vsnprintf(r->message, sizeof r->message, format, ap);
         va_end(ap);
-        cut_utf8(r->field);
-        cut_utf8(r->message);
+        mend_utf8(r->field);
+        mend_utf8(r->message);
         return (int) code;
 }

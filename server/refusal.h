@@ -29,5 +29,5 @@ struct Refusal {
         usec_t retry_after; /* 0 = no hint */
 };
 
-/* Fills it and returns its code, so that checks can say `return refuse(r, ...)`. field may be NULL. Cuts at UTF-8 borders. */
+/* Fills it and returns its code, so that checks can say `return refuse(r, ...)`. field may be NULL. Always valid UTF-8. */
 int refuse(struct Refusal *r, enum RefusalCode code, const char *field, const char *format, ...) PRINTF_LIKE(4, 5);

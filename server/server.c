@@ -93,6 +93,8 @@ static void server_reload(struct Server *s) {
 static int server_on_reload(sd_event_source *source, const struct signalfd_siginfo *si, void *userdata) {
         struct Server *s = userdata;
 
+        if (s->stopping)
+                return 0;
         /* READY=1 says that a reload is over; before the first one it would say that the server can be used. */
         if (s->told_ready)
                 (void) sd_notify(false, "RELOADING=1");

@@ -3,11 +3,21 @@
 
 #define KEEP_ALL_CALLERS 32768 /* finished ones in all: a few KiB each */
 
+#define HASH_START 2166136261u
+
+static uint32_t hash_string(uint32_t h, const char *s) {
+        for (; *s; s++)
+                h = (h ^ (uint8_t) *s) * 16777619u;
+        return h;
+}
+
 static struct Execution **bucket(struct Executions *x, const char *id) {
-        uint32_t h = 2166136261u;
-        for (; *id; id++)
-                h = (h ^ (uint8_t) *id) * 16777619u;
-        return &x->buckets[h % TABLE_BUCKETS];
+        return &x->buckets[hash_string(HASH_START, id) % TABLE_BUCKETS];
+}
+
+/* request_ids are the caller's choice, so the hash begins with a number that callers do not know. */
+static struct Execution **request_bucket(struct Executions *x, const char *caller, const char *request_id) {
+        return &x->requests[hash_string(hash_string(HASH_START ^ x->hash_seed, caller), request_id) % TABLE_BUCKETS];
 }
 
 static struct Account *account_find(struct Executions *x, const char *name) {
@@ -53,6 +63,11 @@ int table_add(struct Executions *x, struct Execution *e) {
         e->number = ++x->last_number;
         e->hash_next = *b;
         *b = e;
+        if (!isempty(e->request_id)) {
+                b = request_bucket(x, e->caller, e->request_id);
+                e->request_next = *b;
+                *b = e;
+        }
         e->older = x->newest;
         if (x->newest)
                 x->newest->newer = e;
@@ -105,6 +120,11 @@ void table_remove(struct Execution *e) {
                         *p = e->hash_next;
                         break;
                 }
+        for (struct Execution **p = request_bucket(x, e->caller, e->request_id); *p; p = &(*p)->request_next)
+                if (*p == e) {
+                        *p = e->request_next;
+                        break;
+                }
         unlink_from_all(x, e);
         unlink_from_account(a, e);
         unlink_from_finished(x, a, e);
@@ -121,10 +141,8 @@ struct Execution *table_find(struct Executions *x, const char *id) {
 }
 
 struct Execution *table_find_request(struct Executions *x, const char *caller, const char *request_id) {
-        struct Account *a = account_find(x, caller);
-
-        for (struct Execution *e = a ? a->newest : NULL; e; e = e->account_older)
-                if (streq(e->request_id, request_id))
+        for (struct Execution *e = *request_bucket(x, caller, request_id); e; e = e->request_next)
+                if (streq(e->request_id, request_id) && streq(e->caller, caller))
                         return e;
         return NULL;
 }
@@ -155,16 +173,16 @@ static void let_go(struct Execution *e) {
 
 /* Everything finished long ago goes; the timer is set for the next to go. */
 void table_expire(struct Executions *x) {
-        usec_t keep = x->config->keep_finished_for, now = now_realtime();
+        usec_t keep = x->config->keep_finished_for, now = now_monotonic();
         struct Execution *e;
 
-        while ((e = TAILQ_FIRST(&x->finished)) && e->result.finished_at + keep <= now)
+        while ((e = TAILQ_FIRST(&x->finished)) && e->finished + keep <= now)
                 let_go(e);
         if (!e) {
                 (void) sd_event_source_set_enabled(x->expiry, SD_EVENT_OFF);
                 return;
         }
-        (void) sd_event_source_set_time(x->expiry, now_monotonic() + (e->result.finished_at + keep - now));
+        (void) sd_event_source_set_time(x->expiry, e->finished + keep);
         (void) sd_event_source_set_enabled(x->expiry, SD_EVENT_ONESHOT);
 }
 

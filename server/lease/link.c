@@ -60,7 +60,7 @@ static void link_lost(struct Link *l, const char *why) {
 
         l->io = sd_event_source_disable_unref(l->io);
         l->fd = close_fd(l->fd);
-        l->ready = false;
+        l->ready = l->broken = false;
         drop_pending(l);
         info_done(&l->info);
         if (was_ready)
@@ -198,7 +198,7 @@ static int link_on_timer(sd_event_source *source, uint64_t usec, void *userdata)
         struct Link *l = userdata;
 
         if (l->fd >= 0)
-                link_lost(l, "it did not answer the greeting");
+                link_lost(l, l->broken ? "a message could not be sent" : "it did not answer the greeting");
         else if (link_connect(l) < 0) {
                 set_timer(l, l->retry);
                 l->retry = MIN(l->retry * 2, (usec_t) RETRY_MAX);
@@ -242,14 +242,7 @@ static int link_connect(struct Link *l) {
         return link_send(l, &m);
 }
 
-int link_send(struct Link *l, Glovebox__Internal__ToSpawner *message) {
-        if (l->fd < 0)
-                return -ENOTCONN;
-        if (!l->pending) {
-                int r = wire_send(l->fd, &message->base, NULL, 0);
-                if (r != -EAGAIN)
-                        return r;
-        }
+static int link_keep(struct Link *l, const Glovebox__Internal__ToSpawner *message) {
         if (l->n_pending >= PENDING_MAX)
                 return -ENOBUFS;
         size_t size = protobuf_c_message_get_packed_size(&message->base);
@@ -262,6 +255,21 @@ int link_send(struct Link *l, Glovebox__Internal__ToSpawner *message) {
         l->pending_end = &p->next;
         l->n_pending++;
         return sd_event_source_set_io_events(l->io, EPOLLIN | EPOLLOUT);
+}
+
+int link_send(struct Link *l, Glovebox__Internal__ToSpawner *message) {
+        if (l->fd < 0 || l->broken)
+                return -ENOTCONN;
+        int r = l->pending ? -EAGAIN : wire_send(l->fd, &message->base, NULL, 0);
+        if (r == -EAGAIN)
+                r = link_keep(l, message);
+        if (r < 0) {
+                /* A cell nobody closes must not stay: without the connection the spawner destroys all of them. From the event loop, since
+                 * callers do not expect to lose their leases here. */
+                l->broken = true;
+                set_timer(l, 0);
+        }
+        return r;
 }
 
 int link_init(struct Link *l, sd_event *event, const char *path, void (*on_change)(void *userdata), void *userdata) {

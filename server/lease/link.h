@@ -32,6 +32,7 @@ struct Link {
         char *path;
         int fd;
         bool ready; /* HelloReply has come */
+        bool broken; /* a message could not be sent: what the spawner knows is no longer what we know */
         sd_event_source *io, *timer;
         usec_t retry; /* the next pause */
         uint64_t last_cell;

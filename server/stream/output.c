@@ -187,3 +187,18 @@ bool output_is_over(const struct Output *o, enum Stream stream) {
 uint64_t output_size(const struct Output *o, enum Stream stream) {
         return o->pipes[stream].summary.size;
 }
+
+size_t output_summary(struct Output *o, enum Stream stream, char sha256[65], uint8_t head[OUTPUT_EDGE], uint8_t tail[OUTPUT_EDGE]) {
+        const struct OutputSummary *s = &o->pipes[stream].summary;
+        size_t n = (size_t) MIN(s->size, (uint64_t) OUTPUT_EDGE);
+        uint8_t digest[EVP_MAX_MD_SIZE];
+        unsigned length;
+
+        sha256[0] = 0;
+        if (s->hash && EVP_DigestFinal_ex(s->hash, digest, &length) == 1)
+                hex_encode(digest, length, sha256);
+        memcpy(head, s->head, n);
+        for (size_t i = 0; i < n; i++)
+                tail[i] = s->tail[(s->size - n + i) % OUTPUT_EDGE];
+        return n;
+}

@@ -51,4 +51,6 @@ void output_drain(struct Output *o);
 /* A stream is held back by a slow reader. */
 bool output_is_held(const struct Output *o);
 bool output_is_over(const struct Output *o, enum Stream stream);
+/* For the audit, once: the SHA-256 in hexadecimal ("" when it was not wanted) and the first and last bytes; returns how many of each. */
+size_t output_summary(struct Output *o, enum Stream stream, char sha256[65], uint8_t head[OUTPUT_EDGE], uint8_t tail[OUTPUT_EDGE]);
 uint64_t output_size(const struct Output *o, enum Stream stream);

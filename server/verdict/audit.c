@@ -195,24 +195,28 @@ static void to_journal(const char *event, const char *message_id, const struct A
                                "GLOVEBOX_CODE_SHA256=%s", r->code_sha256, "GLOVEBOX_OUTCOME=%s", outcome, "GLOVEBOX_AUDIT=%s", json, NULL);
 }
 
-/* A line is written at once or not at all: O_APPEND keeps lines of two writers apart. */
-static void to_file(int fd, char *json) {
+/* A line that could not be completed (a full disk) is ended before the next one, so that it spoils none but itself. */
+static void to_file(struct Audit *a, char *json) {
         size_t n = strlen(json);
 
         json[n] = '\n';
+        if (a->torn && write(a->fd, "\n", 1) != 1)
+                return;
+        a->torn = false;
         for (size_t at = 0; at < n + 1;) {
-                ssize_t w = write(fd, json + at, n + 1 - at);
+                ssize_t w = write(a->fd, json + at, n + 1 - at);
                 if (w < 0 && errno == EINTR)
                         continue;
                 if (w < 0) {
                         log_error_errno(errno, "Failed to write the audit file: %m");
+                        a->torn = at > 0;
                         return;
                 }
                 at += (size_t) w;
         }
 }
 
-static void audit_write(const struct Audit *a, const char *event, const char *message_id, const struct AuditRecord *r) {
+static void audit_write(struct Audit *a, const char *event, const char *message_id, const struct AuditRecord *r) {
         if (!audit_is_on(a))
                 return;
         json_t *o = record_to_json(a, event, r);
@@ -227,15 +231,15 @@ static void audit_write(const struct Audit *a, const char *event, const char *me
                 if (a->journal)
                         to_journal(event, message_id, r, json);
                 if (a->fd >= 0)
-                        to_file(a->fd, json);
+                        to_file(a, json);
         }
         json_decref(o);
 }
 
-void audit_start(const struct Audit *a, const struct AuditRecord *r) {
+void audit_start(struct Audit *a, const struct AuditRecord *r) {
         audit_write(a, "start", MESSAGE_ID_START, r);
 }
 
-void audit_end(const struct Audit *a, const struct AuditRecord *r) {
+void audit_end(struct Audit *a, const struct AuditRecord *r) {
         audit_write(a, "end", MESSAGE_ID_END, r);
 }

@@ -9,6 +9,7 @@
 struct Audit {
         int fd; /* of the file; -EBADF = none */
         bool journal;
+        bool torn; /* the last line of the file is not complete */
         enum AuditCode code;
 };
 
@@ -40,7 +41,7 @@ int audit_open(struct Audit *a, const struct Config *config);
 /* Somebody gets the records. */
 bool audit_is_on(const struct Audit *a);
 void audit_close(struct Audit *a);
-void audit_start(const struct Audit *a, const struct AuditRecord *record);
-void audit_end(const struct Audit *a, const struct AuditRecord *record);
+void audit_start(struct Audit *a, const struct AuditRecord *record);
+void audit_end(struct Audit *a, const struct AuditRecord *record);
 /* Printable ASCII as it is, the rest as \xNN. Returns out, cut to fit. */
 const char *audit_escape(const uint8_t *data, size_t size, char *out, size_t out_size);
