@@ -120,7 +120,7 @@ void table_remove(struct Execution *e) {
                         *p = e->hash_next;
                         break;
                 }
-        for (struct Execution **p = request_bucket(x, e->caller, e->request_id); *p; p = &(*p)->request_next)
+        for (struct Execution **p = request_bucket(x, e->caller, strempty(e->request_id)); *p; p = &(*p)->request_next)
                 if (*p == e) {
                         *p = e->request_next;
                         break;

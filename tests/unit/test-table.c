@@ -2,7 +2,7 @@
 #include "server/execution-internal.h"
 #include "tests/unit/unit.h"
 
-static struct Config config = { .keep_finished = 2, .keep_finished_for = 3600 * USEC_PER_SEC };
+static struct Config config = { .keep_finished = 2, .keep_finished_for = USEC_PER_SEC};
 
 static void table_init(struct Executions *x) {
         *x = (struct Executions) { .config = &config };
@@ -26,6 +26,7 @@ static struct Execution *start(struct Executions *x, const char *id, const char 
 static void finish(struct Execution *e) {
         e->state = EXECUTION_FINISHED;
         e->result.finished_at = now_realtime();
+        e->finished = now_monotonic();
         table_on_finished(e);
 }
 
@@ -67,7 +68,7 @@ static void what_is_old_expires(void **state) {
         table_init(&x);
         struct Execution *running = start(&x, "running", "uid:1"), *old = start(&x, "old", "uid:1"), *fresh = start(&x, "fresh", "uid:1");
         finish(old);
-        old->result.finished_at -= config.keep_finished_for;
+        old->finished -= config.keep_finished_for;
         finish(fresh);
         table_expire(&x);
         assert_null(table_find(&x, "old"));
