@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
 
@@ -10,6 +11,7 @@
 #include "spawner/helper.h"
 
 #define IN_FLIGHT_MAX 32
+#define ANSWER_TIME (15 * USEC_PER_SEC)
 
 struct Task {
         TAILQ_ENTRY(Task) entry;
@@ -34,6 +36,7 @@ struct Janitor {
         sd_event *event;
         struct Helper helper;
         int root;
+        sd_event_source *deadline; /* of its next answer */
         uint64_t last_id;
         size_t in_flight;
         TAILQ_HEAD(, Task) tasks;
@@ -88,6 +91,23 @@ static int janitor_main(int socket, void *userdata) {
         }
 }
 
+static int janitor_on_deadline(sd_event_source *s, uint64_t usec, void *userdata) {
+        struct Janitor *j = userdata;
+        if (j->helper.pid <= 0 || j->in_flight == 0)
+                return 0;
+        log_error("The process that removes cgroups has not answered in time and is killed.");
+        kill(j->helper.pid, SIGKILL); /* our own child, not reaped yet; janitor_on_death goes on */
+        return 0;
+}
+
+static void janitor_await(struct Janitor *j) {
+        int r = sd_event_source_set_time(j->deadline, now_monotonic() + ANSWER_TIME);
+        if (r >= 0)
+                r = sd_event_source_set_enabled(j->deadline, j->in_flight ? SD_EVENT_ONESHOT : SD_EVENT_OFF);
+        if (r < 0)
+                log_error_errno(r, "Failed to set the deadline of the process that removes cgroups: %m");
+}
+
 static void janitor_send(struct Janitor *j) {
         struct Task *t;
         TAILQ_FOREACH(t, &j->tasks, entry) {
@@ -100,7 +120,8 @@ static void janitor_send(struct Janitor *j) {
                 if (helper_send(&j->helper, &request, sizeof request, NULL, 0) < 0)
                         return; /* its death or its next reply brings us back */
                 t->sent = true;
-                j->in_flight++;
+                if (j->in_flight++ == 0)
+                        janitor_await(j);
         }
 }
 
@@ -118,6 +139,7 @@ static void janitor_on_packet(const void *bytes, size_t size, int fd, void *user
                 return;
         TAILQ_REMOVE(&j->tasks, t, entry);
         j->in_flight--;
+        janitor_await(j);
         if (t->on_removed)
                 t->on_removed(reply.error, t->userdata);
         free(t);
@@ -162,8 +184,13 @@ int janitor_new(sd_event *event, int root, struct Janitor **ret) {
         j->event = event;
         j->root = root;
         TAILQ_INIT(&j->tasks);
-        int r = janitor_start(j);
+        int r = sd_event_add_time(event, &j->deadline, CLOCK_MONOTONIC, 0, 0, janitor_on_deadline, j);
+        if (r >= 0)
+                r = sd_event_source_set_enabled(j->deadline, SD_EVENT_OFF);
+        if (r >= 0)
+                r = janitor_start(j);
         if (r < 0) {
+                sd_event_source_disable_unref(j->deadline);
                 free(j);
                 return r;
         }
@@ -175,6 +202,7 @@ struct Janitor *janitor_free(struct Janitor *j) {
         if (!j)
                 return NULL;
         helper_stop(&j->helper);
+        sd_event_source_disable_unref(j->deadline);
         struct Task *t;
         while ((t = TAILQ_FIRST(&j->tasks))) {
                 TAILQ_REMOVE(&j->tasks, t, entry);

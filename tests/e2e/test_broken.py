@@ -121,3 +121,13 @@ def test_a_builder_that_hangs_is_replaced(daemon):
     assert wait_until(lambda: not machine.alive(builder), 10), "the builder still hangs"
     assert wait_until(lambda: daemon.run("echo fine").stdout == b"fine\n", 10)
     daemon.keepers = daemon.cgroup.pids() - daemon.cell_pids()
+
+
+def test_a_janitor_that_hangs_is_replaced(daemon):
+    """The process that removes cgroups stops for ever: executions go on, and a new one removes what is left."""
+    janitor = next(p for p in machine.children(daemon.spawner) if pathlib.Path(f"/proc/{p}/comm").read_text() == "gb-janitor\n")
+    os.kill(janitor, signal.SIGSTOP)
+    assert daemon.run("echo fine").stdout == b"fine\n"
+    assert wait_until(lambda: not machine.alive(janitor), 20), "the janitor still hangs"
+    assert wait_until(lambda: daemon.run("echo fine").stdout == b"fine\n", 10)
+    daemon.keepers = daemon.cgroup.pids() - daemon.cell_pids()
