@@ -49,6 +49,7 @@ static const struct Key keys[] = {
         { "tls", "certificate", KEY_PATH, OFFSET(tls_certificate) },
         { "tls", "client-ca", KEY_PATH, OFFSET(tls_client_ca) },
         { "tls", "key", KEY_PATH, OFFSET(tls_key) },
+        { "spawner", "core-scheduling", KEY_BOOL, OFFSET(core_scheduling) },
         { "spawner", "debug-seccomp", KEY_BOOL, OFFSET(debug_seccomp) },
         { "spawner", "driver", KEY_STRING, OFFSET(driver) },
         { "spawner", "max-cells", KEY_COUNT, OFFSET(max_cells), 1, 100000 },

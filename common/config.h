@@ -65,6 +65,7 @@ struct Config {
         char **seccomp_allow, **seccomp_deny; /* calls added to it and taken from it */
         bool debug_seccomp;         /* denied calls go to the kernel's log */
         char **waive;               /* controllers and layers that may be missing */
+        bool core_scheduling;       /* no core runs two cells at the same time; default no */
         uint64_t max_cells;         /* 1024 */
         /* runtimes.d */
         struct Runtime *runtimes;

@@ -22,6 +22,7 @@ struct CellWorld {
         int start_program;      /* sealed memfd of glovebox-start */
         int own_pidns;
         struct SeccompPrograms *seccomp; /* NULL = waived */
+        bool core_scheduling;   /* wanted, and of use */
         int landlock_abi;       /* below 1: the kernel has none */
         int probe_program;      /* sealed memfd of glovebox-probe, while the wall is being probed */
         const struct Layers *layers; /* what probing found */

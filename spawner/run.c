@@ -173,6 +173,7 @@ static int start_main(struct Run *run, const struct RunSetup *setup, const struc
                 .without = setup->world->without | spec->without,
                 .seccomp = setup->world->seccomp,
                 .facts = r > 0 ? &facts : NULL,
+                .core_scheduling = setup->world->core_scheduling,
                 .landlock_abi = setup->world->landlock_abi,
                 .fds = {pipes->inside[PIPE_STDIN], pipes->inside[PIPE_STDOUT], pipes->inside[PIPE_STDERR], pipes->inside[PIPE_JOB],
                         pipes->inside[PIPE_REPORT]},

@@ -25,6 +25,7 @@
 #include "spawner/program.h"
 #include "spawner/slots.h"
 #include "spawner/steps/steps.h"
+#include "spawner/template.h"
 #include "spawner/userns.h"
 
 #define STOP_TIME (12 * USEC_PER_SEC)
@@ -262,6 +263,12 @@ static int load_program(const char *library, const char *name, int *ret, char **
         return r < 0 ? complain(ret_error, r, "cannot load %s: %s; is the installation complete?", path, strerror(-r)) : 0;
 }
 
+static int check_root(const struct Runtime *runtime, char **ret_error) {
+        _cleanup_free_ char *why = NULL;
+        int r = isempty(runtime->root) ? 0 : template_check_root(runtime->root, &why);
+        return r < 0 ? complain(ret_error, r, "%s: %s", runtime->file, why ? why : strerror(-r)) : 0;
+}
+
 static int prepare_plan(struct Spawner *s, const struct Config *config, char **ret_error) {
         _cleanup_free_ char *library = NULL;
         int r = library_dir(&library);
@@ -280,6 +287,9 @@ static int prepare_plan(struct Spawner *s, const struct Config *config, char **r
         if (r < 0)
                 return complain(ret_error, r, "cannot read /proc/cpuinfo: %s", strerror(-r));
         for (size_t i = 0; i < config->n_runtimes; i++) {
+                r = check_root(&config->runtimes[i], ret_error);
+                if (r < 0)
+                        return r;
                 r = userns_make(config, (unsigned) i, &s->usernses[i]);
                 if (r < 0)
                         return complain(ret_error, r, "cannot make the user namespace of runtime %s: %s (user.max_user_namespaces may be 0, or /proc/sys read-only)",
@@ -336,6 +346,18 @@ static uint64_t cells_by_descriptors(void) {
         return MAX((uint64_t) 1, (uint64_t) (files.rlim_cur - DESCRIPTORS_ASIDE) / DESCRIPTORS_PER_CELL);
 }
 
+/* Wanted by the operator, so never left out in silence. */
+static int start_core_scheduling(struct Spawner *s, const struct Config *config, char **ret_error) {
+        int r = config->core_scheduling ? core_scheduling_probe() : -ENODEV;
+        s->world.core_scheduling = r >= 0;
+        if (r < 0 && r != -ENODEV)
+                return complain(ret_error, r, "core-scheduling = yes in section [spawner], but this kernel cannot (%s): set it to no, or boot a "
+                                "kernel with CONFIG_SCHED_CORE", strerror(-r));
+        if (r < 0 && config->core_scheduling)
+                log_notice("core-scheduling has nothing to do: the cores of this machine run one thread each.");
+        return 0;
+}
+
 static int spawner_start(struct Spawner *s, const struct SpawnerSetup *setup, char **ret_error) {
         const struct Config *config = setup->config;
         if (config->n_runtimes > RUNTIMES_MAX)
@@ -349,6 +371,9 @@ static int spawner_start(struct Spawner *s, const struct SpawnerSetup *setup, ch
         s->max_cells = MIN((uint64_t) slots_count(s->world.slots), cells_by_descriptors());
         if (s->max_cells < config->max_cells)
                 log_notice("At most %" PRIu64 " cells at once, by the uid-range and the limit of open files.", s->max_cells);
+        r = start_core_scheduling(s, config, ret_error);
+        if (r < 0)
+                return r;
         r = start_cgroups(s, setup, ret_error);
         if (r >= 0)
                 r = prepare_plan(s, config, ret_error);

@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "spawner/complain.h"
+
 #define COPY_MAX (4 * MIB)
 #define RUNNER_DEPTH 6
 #define LOCKED (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
@@ -23,14 +25,20 @@ struct Template {
         int root;   /* the tmpfs being filled */
 };
 
-/* A detached read-only copy of source/from, following links only within the source. */
-static int bind_from(int source, const char *from, unsigned attributes, const char *to, int root) {
+/* By its links within the root: an image's links to absolute paths do not lead to the host's files. */
+static int open_in_root(int root, const char *path, int flags) {
         struct {
                 uint64_t flags, mode, resolve;
-        } how = {.flags = O_PATH | O_CLOEXEC, .resolve = 0x10 /* RESOLVE_IN_ROOT */};
-        _cleanup_close_ int fd = (int) syscall(SYS_openat2, source, from, &how, sizeof how);
+        } how = {.flags = (uint64_t) flags | O_CLOEXEC, .resolve = 0x10 /* RESOLVE_IN_ROOT */};
+        int fd = (int) syscall(SYS_openat2, root, path, &how, sizeof how);
+        return fd < 0 ? -errno : fd;
+}
+
+/* A detached read-only copy of source/from, following links only within the source. */
+static int bind_from(int source, const char *from, unsigned attributes, const char *to, int root) {
+        _cleanup_close_ int fd = open_in_root(source, from, O_PATH);
         if (fd < 0)
-                return -errno;
+                return fd;
         _cleanup_close_ int tree = open_tree(fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE);
         if (tree < 0)
                 return -errno;
@@ -66,9 +74,11 @@ static int make_folders(struct Template *t) {
 
 /* /usr, and what is beside it: links on a merged-usr system, folders on others. */
 static int make_usr(struct Template *t) {
-        static const char *const beside[] = {"bin", "sbin", "lib", "lib32", "lib64", "libx32"};
+        /* /opt is where images keep programs; the host's is not for cells. Last. */
+        static const char *const beside[] = {"bin", "sbin", "lib", "lib32", "lib64", "libx32", "opt"};
+        size_t n = ELEMENTSOF(beside) - (streq(t->spec->root, "/") ? 1 : 0);
         int r = bind_from(t->source, "usr", LOCKED, "usr", t->root);
-        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(beside); i++) {
+        for (size_t i = 0; r >= 0 && i < n; i++) {
                 char target[PATH_MAX];
                 struct stat st;
                 if (fstatat(t->source, beside[i], &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -79,10 +89,10 @@ static int make_usr(struct Template *t) {
                         r = bind_from(t->source, beside[i], LOCKED, beside[i], t->root);
                         continue;
                 }
-                ssize_t n = readlinkat(t->source, beside[i], target, sizeof target - 1);
-                if (n < 0)
+                ssize_t length = readlinkat(t->source, beside[i], target, sizeof target - 1);
+                if (length < 0)
                         continue;
-                target[n] = 0;
+                target[length] = 0;
                 if (symlinkat(target, t->root, beside[i]) < 0)
                         return -errno;
         }
@@ -145,11 +155,8 @@ static int make_etc(struct Template *t) {
 }
 
 /* A regular file of at most COPY_MAX, or nothing: links and what is too large are left out. */
-static int copy_file(int from_dir, const char *from, int to_dir, const char *to) {
-        _cleanup_close_ int in = openat(from_dir, from, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+static int copy_open_file(int in, int to_dir, const char *to) {
         struct stat st;
-        if (in < 0)
-                return errno == ENOENT || errno == ELOOP ? 0 : -errno;
         if (fstat(in, &st) < 0)
                 return -errno;
         if (!S_ISREG(st.st_mode) || st.st_size > (off_t) COPY_MAX)
@@ -163,6 +170,11 @@ static int copy_file(int from_dir, const char *from, int to_dir, const char *to)
                 if (write(out, buffer, (size_t) n) != n)
                         return -EIO;
         return n < 0 ? -errno : 0;
+}
+
+static int copy_file(int from_dir, const char *name, int to_dir) {
+        _cleanup_close_ int in = openat(from_dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        return in >= 0 ? copy_open_file(in, to_dir, name) : errno == ENOENT || errno == ELOOP ? 0 : -errno;
 }
 
 /* Folders and files below `from`, into the folder `to`. Copied and not bound, so that no path of the host is seen in a cell. */
@@ -179,7 +191,7 @@ static int copy_tree(int from, int to, int depth) {
                         continue;
                 int below = depth > 0 ? openat(from, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
                 if (below < 0) {
-                        r = copy_file(from, e->d_name, to, e->d_name);
+                        r = copy_file(from, e->d_name, to);
                         continue;
                 }
                 r = mkdirat(to, e->d_name, 0755) < 0 ? -errno : 0;
@@ -194,27 +206,76 @@ static int copy_tree(int from, int to, int depth) {
         return r;
 }
 
-/* Public data that programs look up in /etc; where the host lacks one, the cell does. */
-static int make_extras(struct Template *t) {
-        static const char *const files[] = {"etc/ld.so.cache", "etc/mime.types", "etc/protocols", "etc/services", "etc/bash.bashrc", "etc/inputrc",
-                                            "etc/matplotlibrc"};
-        static const char *const folders[] = {"etc/alternatives", "etc/ssl/certs", "etc/fonts"};
-        for (size_t i = 0; i < ELEMENTSOF(files); i++) {
-                int r = copy_file(t->source, files[i], t->root, files[i]);
-                if (r < 0)
-                        return r;
+static bool is_absent(int error) {
+        return error == -ENOENT || error == -ENOTDIR || error == -ELOOP;
+}
+
+static int copy_from_root(struct Template *t, const char *path) {
+        _cleanup_close_ int in = open_in_root(t->source, path, O_RDONLY | O_NONBLOCK);
+        return in >= 0 ? copy_open_file(in, t->root, path) : is_absent(in) ? 0 : in;
+}
+
+/* 1 = it is there. */
+static int bind_folder(struct Template *t, int source, const char *path) {
+        _cleanup_close_ int fd = open_in_root(source, path, O_PATH | O_DIRECTORY);
+        if (fd < 0)
+                return is_absent(fd) ? 0 : fd;
+        if (mkdirat(t->root, path, 0755) < 0)
+                return -errno;
+        int r = bind_from(source, path, LOCKED | MOUNT_ATTR_NOEXEC, path, t->root);
+        return r < 0 ? r : 1;
+}
+
+/* Debian's Java has links from /usr into a folder named by its version. */
+static int make_java(struct Template *t) {
+        int fd = open_in_root(t->source, "etc", O_RDONLY | O_DIRECTORY);
+        if (fd < 0)
+                return is_absent(fd) ? 0 : fd;
+        DIR *dir = fdopendir(fd);
+        if (!dir) {
+                close_fd(fd);
+                return -ENOMEM;
         }
-        for (size_t i = 0; i < ELEMENTSOF(folders); i++) {
-                struct stat st;
-                if (fstatat(t->source, folders[i], &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode))
+        int r = 0;
+        struct dirent *e;
+        while (r >= 0 && (e = readdir(dir))) {
+                char path[sizeof "etc/" + sizeof e->d_name];
+                if (strncmp(e->d_name, "java-", 5) != 0 || e->d_type != DT_DIR)
                         continue;
-                if (mkdirat(t->root, folders[i], 0755) < 0)
-                        return -errno;
-                int r = bind_from(t->source, folders[i], LOCKED | MOUNT_ATTR_NOEXEC, folders[i], t->root);
-                if (r < 0)
-                        return r;
+                snprintf(path, sizeof path, "etc/%s", e->d_name);
+                r = bind_folder(t, t->source, path);
         }
-        return 0;
+        closedir(dir);
+        return r;
+}
+
+/* Whom programs trust: the root's own choice, else the host's, which is public too. */
+static int make_certificates(struct Template *t) {
+        if (faccessat(t->root, "etc/ssl/certs", F_OK, 0) == 0)
+                return 0;
+        _cleanup_close_ int host = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        return host < 0 ? -errno : bind_folder(t, host, "etc/ssl/certs");
+}
+
+/* Public data that programs look up in /etc; where the root lacks one, the cell does. Nothing here may hold a secret of the host: no file of
+ * package managers, git or network tools, which keep tokens and passwords there. */
+static int make_extras(struct Template *t) {
+        static const char *const files[] = {
+                "etc/bash.bashrc",  "etc/debian_version", "etc/ethertypes", "etc/gai.conf",     "etc/inputrc",    "etc/ld.so.cache",
+                "etc/ld.so.conf",   "etc/locale.alias",   "etc/magic",      "etc/magic.mime",   "etc/matplotlibrc", "etc/mime.types",
+                "etc/networks",     "etc/os-release",     "etc/protocols",  "etc/rpc",          "etc/services",   "etc/ssl/openssl.cnf",
+        };
+        static const char *const folders[] = {
+                "etc/alternatives", "etc/fonts", "etc/ld.so.conf.d", "etc/perl", "etc/python3", "etc/ssl/certs", "etc/terminfo",
+        };
+        int r = 0;
+        for (size_t i = 0; i < ELEMENTSOF(files) && r >= 0; i++)
+                r = copy_from_root(t, files[i]);
+        for (size_t i = 0; i < ELEMENTSOF(folders) && r >= 0; i++)
+                r = bind_folder(t, t->source, folders[i]);
+        if (r >= 0)
+                r = make_java(t);
+        return r < 0 ? r : make_certificates(t);
 }
 
 static int make_runners(struct Template *t) {
@@ -269,4 +330,26 @@ int template_enter(const struct TemplateSpec *spec, const char **ret_step) {
         close_fd(t.source);
         close_fd(t.root);
         return r;
+}
+
+static int check_folder(const char *root, const char *below, char **ret_error) {
+        struct stat st;
+        _cleanup_close_ int dir = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (dir < 0)
+                return complain(ret_error, -errno, "root %s cannot be opened: %s", root, strerror(errno));
+        int fd _cleanup_close_ = open_in_root(dir, below, O_PATH | O_DIRECTORY);
+        if (fd < 0)
+                return complain(ret_error, fd, "root %s has no folder %s (%s): it must hold a whole system, such as one that mmdebstrap made or an "
+                                "image that was unpacked", root, below, strerror(-fd));
+        if (fstat(fd, &st) < 0)
+                return -errno;
+        if (st.st_uid != 0 || (st.st_mode & 0022))
+                return complain(ret_error, -EPERM, "root %s: folder %s must belong to root and be writable by nobody else, or others decide what runs "
+                                "in cells (chown root, chmod go-w)", root, below);
+        return 0;
+}
+
+int template_check_root(const char *root, char **ret_error) {
+        int r = check_folder(root, ".", ret_error);
+        return r < 0 ? r : check_folder(root, "usr", ret_error);
 }

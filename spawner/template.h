@@ -8,5 +8,7 @@ struct TemplateSpec {
         const char *runners; /* folder shown as /glovebox; "" = none there */
 };
 
+/* Can this folder of the config be a root? Its own user's choice of programs is what cells run. */
+int template_check_root(const char *root, char **ret_error);
 /* Turns the calling process's mounts into the template, and leaves it in there. On an error *ret_step is what failed. */
 int template_enter(const struct TemplateSpec *spec, const char **ret_step);

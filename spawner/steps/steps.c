@@ -16,6 +16,7 @@ const struct Step steps_table[] = {
         {"namespaces", step_namespaces, LAYER_NONE},
         {"facts", step_facts, LAYER_MASKED_PROC},
         {"session", step_session, LAYER_NONE},
+        {"core_scheduling", step_core_scheduling, LAYER_NONE},
         {"folder", step_folder, LAYER_NONE},
         {"bounding_set", step_bounding_set, LAYER_NO_CAPABILITIES},
         {"ids", step_ids, LAYER_NONE},

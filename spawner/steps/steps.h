@@ -23,12 +23,16 @@ struct StepContext {
         int program;             /* sealed memfd of glovebox-start */
         const struct SeccompPrograms *seccomp; /* NULL = waived */
         int landlock_abi;        /* as landlock_abi() says; below 1 the step fails */
+        bool core_scheduling;    /* as the config says, where the machine can */
         const struct FactTexts *facts; /* what the cell is told, where it changes; NULL = it stays */
         uint32_t without;        /* bits of enum Layer: their steps are left out */
 };
 
 /* What this kernel's Landlock can: its ABI (1 = Linux 5.13), or why there is none as a negative errno. */
 int landlock_abi(void);
+
+/* 0 = there is something to separate and the kernel can; -ENODEV = cores run one thread each; -EINVAL = the kernel cannot. */
+int core_scheduling_probe(void);
 
 struct Step {
         const char *name;
@@ -46,6 +50,7 @@ int step_signals(struct StepContext *c);
 int step_namespaces(struct StepContext *c);
 int step_facts(struct StepContext *c);
 int step_session(struct StepContext *c);
+int step_core_scheduling(struct StepContext *c);
 int step_folder(struct StepContext *c);
 int step_bounding_set(struct StepContext *c);
 int step_ids(struct StepContext *c);
