@@ -7,6 +7,7 @@
 #include "server/accept/method.h"
 
 #define PATIENCE_INTERVAL (10 * USEC_PER_SEC)
+#define PATIENCE_IN_NEED (30 * USEC_PER_SEC) /* with answers that nobody reads, when they fill half of their budget */
 
 static void call_free(struct Call *c) {
         if (c->handle)
@@ -101,6 +102,11 @@ void call_send(struct Call *c, grpc_byte_buffer *message) {
         c->writing = call_start(c, ops, n, &c->on_written);
 }
 
+void call_charge(struct Call *c, uint64_t n) {
+        c->answer += n;
+        c->accept->answers += n;
+}
+
 static uint64_t answers_of(const struct Call *one) {
         uint64_t n = 0;
 
@@ -138,8 +144,9 @@ void call_finish(struct Call *c, grpc_byte_buffer *message, const struct Refusal
         status_init(&c->status, refusal);
         n = call_add_metadata(c, ops);
         n += call_add_message(c, ops + n, message);
-        c->answer = message ? grpc_byte_buffer_length(message) : 0;
-        c->accept->answers += c->answer;
+        c->accept->answers -= c->answer;
+        c->answer = 0;
+        call_charge(c, message ? grpc_byte_buffer_length(message) : 0);
         ops[n++] = (grpc_op) {
                 .op = GRPC_OP_SEND_STATUS_FROM_SERVER,
                 .data.send_status_from_server = {
@@ -318,9 +325,11 @@ static int calls_on_patience(sd_event_source *source, uint64_t at, void *userdat
         struct Accept *a = userdata;
         usec_t now = now_monotonic();
 
-        for (struct Call *c = a->calls; c; c = c->next)
-                if (c->waiting_since > 0 && now - c->waiting_since > PEER_PATIENCE)
+        for (struct Call *c = a->calls; c; c = c->next) {
+                bool in_need = c->finishing && c->answer > 0 && a->answers > a->config->request_budget / 2;
+                if (c->waiting_since > 0 && now - c->waiting_since > (in_need ? PATIENCE_IN_NEED : PEER_PATIENCE))
                         call_lose_patience(c);
+        }
         if (!a->calls)
                 return 0;
         (void) sd_event_source_set_time_relative(source, PATIENCE_INTERVAL);

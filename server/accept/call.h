@@ -26,7 +26,7 @@ struct Call {
         bool begun;           /* metadata was sent */
         bool receiving, writing, finishing;
         bool gone;            /* the peer wants no answer any more */
-        uint64_t answer;      /* bytes of its last message in accept->answers */
+        uint64_t answer;      /* bytes of its answer in accept->answers: gathered so far, then its last message */
         usec_t waiting_since; /* for the peer to send its request or to take the answer; 0 = for nothing */
         void *state;          /* the method's */
 };
@@ -40,6 +40,8 @@ void calls_stop(struct Accept *a);
 void call_receive(struct Call *c);
 /* Sends one message, takes it. Only when !c->writing; method->written follows. */
 void call_send(struct Call *c, grpc_byte_buffer *message);
+/* Counts n more bytes that are kept for this call's answer, until it is sent. */
+void call_charge(struct Call *c, uint64_t n);
 /* Whether answers that wait for their clients, all or this caller's, have filled the budget; and the refusal of one more. */
 bool call_answers_pile_up(const struct Call *c);
 int call_refuse_to_pile_up(const struct Call *c, struct Refusal *refusal);

@@ -19,7 +19,10 @@ struct Awaited {
         struct Gathered streams[STREAM_MAX_];
 };
 
-static void gathered_add(struct Gathered *g, size_t room, const uint8_t *data, size_t size) {
+static void gathered_add(struct Call *c, struct Gathered *g, size_t room, const uint8_t *data, size_t size) {
+        /* While programs run, too, what is kept for all of them is bounded. */
+        if (g->size + size > g->allocated && g->size + size > GATHERED_IN_NEED && call_answers_pile_up(c))
+                room = MIN(room, g->allocated - g->size);
         size_t n = MIN(size, room);
 
         g->cut = g->cut || n < size;
@@ -31,6 +34,7 @@ static void gathered_add(struct Gathered *g, size_t room, const uint8_t *data, s
                         g->cut = true;
                         return;
                 }
+                call_charge(c, want - g->allocated);
                 g->data = grown;
                 g->allocated = want;
         }
@@ -46,7 +50,7 @@ static void awaited_gather(struct Awaited *w, const struct Event *event) {
         size_t others = MAX(other->size, (size_t) GATHERED_RESERVE);
 
         if (!g->cut)
-                gathered_add(g, GATHERED_MAX - others - MIN(g->size, GATHERED_MAX - others), event->output.data, event->output.size);
+                gathered_add(w->follow.call, g, GATHERED_MAX - others - MIN(g->size, GATHERED_MAX - others), event->output.data, event->output.size);
 }
 
 static void gathered_cut(struct Gathered *g, size_t size) {
