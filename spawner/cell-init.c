@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "common/probe.h"
 #include "spawner/facts.h"
 #include "spawner/privileges.h"
 
@@ -41,7 +42,7 @@ static int set_read_only(const char *where) {
 
 /* At the place of /proc, which will cover it. From there come the cell's own /etc/passwd and /etc/group. */
 static int step_facts(const struct InitPlan *p) {
-        if (mount("tmpfs", "/proc", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "size=4m,nr_inodes=16,mode=0700") < 0)
+        if (mount("tmpfs", "/proc", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "size=4m,nr_inodes=16,mode=0711") < 0)
                 return -errno;
         _cleanup_close_ int dir = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         int r = dir < 0 ? -errno : facts_create(p->facts, dir);
@@ -136,20 +137,21 @@ static int step_signals(const struct InitPlan *p) {
 static const struct {
         const char *name;
         int (*run)(const struct InitPlan *p);
+        enum Layer layer;
 } steps[] = {
         /* in order */
-        {"init root", step_root},
-        {"init facts", step_facts},
-        {"init tmpfs", step_tmpfs},
-        {"init hostname", step_hostname},
-        {"init loopback", step_loopback},
-        {"init session", step_session},
-        {"init signals", step_signals},
-        {"init descriptors", step_descriptors},
-        {"init ids", step_ids},
-        {"init keyring", step_keyring},
-        {"init rlimits", step_rlimits},
-        {"init death", step_bind_to_builder},
+        {"init root", step_root, LAYER_NONE},
+        {"init facts", step_facts, LAYER_NONE},
+        {"init tmpfs", step_tmpfs, LAYER_NONE},
+        {"init hostname", step_hostname, LAYER_UTS_NAMESPACE},
+        {"init loopback", step_loopback, LAYER_NETWORK_NAMESPACE},
+        {"init session", step_session, LAYER_NONE},
+        {"init signals", step_signals, LAYER_NONE},
+        {"init descriptors", step_descriptors, LAYER_NONE},
+        {"init ids", step_ids, LAYER_NONE},
+        {"init keyring", step_keyring, LAYER_KEYRING},
+        {"init rlimits", step_rlimits, LAYER_NONE},
+        {"init death", step_bind_to_builder, LAYER_NONE},
 };
 
 static void tell(const struct InitPlan *p, int error, const char *step) {
@@ -161,6 +163,8 @@ static void tell(const struct InitPlan *p, int error, const char *step) {
 
 _Noreturn void cell_init_run(const struct InitPlan *p) {
         for (size_t i = 0; i < ELEMENTSOF(steps); i++) {
+                if (steps[i].layer && (p->without & LAYER_BIT(steps[i].layer)))
+                        continue;
                 int r = steps[i].run(p);
                 if (r < 0) {
                         tell(p, r, steps[i].name);

@@ -8,6 +8,7 @@ struct FactTexts;
 struct InitPlan {
         const struct ConstructRequest *request;
         int program; /* sealed memfd of glovebox-init */
+        uint32_t without; /* bits of enum Layer: steps of theirs are left out */
         int status;  /* pipe to the builder: one struct InitStatus when it is set up, another only if exec fails */
         const struct FactTexts *facts;
         int go;      /* pipe from the builder: a byte = become glovebox-init, end of file = die */

@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "common/probe.h"
 #include "spawner/cell-init.h"
 #include "spawner/clone.h"
 #include "spawner/facts.h"
@@ -126,6 +127,23 @@ static int templates_make(struct Construct *c, struct ConstructReady *result) {
         return 0;
 }
 
+static uint64_t clone_flags(uint32_t without) {
+        static const struct {
+                enum Layer layer;
+                uint64_t flag;
+        } optional[] = {
+                {LAYER_IPC_NAMESPACE, CLONE_NEWIPC},
+                {LAYER_UTS_NAMESPACE, CLONE_NEWUTS},
+                {LAYER_CGROUP_NAMESPACE, CLONE_NEWCGROUP},
+                {LAYER_NETWORK_NAMESPACE, CLONE_NEWNET},
+        };
+        uint64_t flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_PARENT | CLONE_INTO_CGROUP;
+        for (size_t i = 0; i < ELEMENTSOF(optional); i++)
+                if (!(without & LAYER_BIT(optional[i].layer)))
+                        flags |= optional[i].flag;
+        return flags;
+}
+
 /* In the helper: clones init as the builder's child and tells its pid. */
 static void clone_helper(struct Work *w) {
         const struct Construct *c = w->construct;
@@ -142,15 +160,20 @@ static void clone_helper(struct Work *w) {
         }
         if (r >= 0) {
                 struct clone_args args = {
-                        .flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP | CLONE_NEWNET | CLONE_PARENT |
-                                 CLONE_INTO_CGROUP,
+                        .flags = clone_flags(c->plan->without),
                         .cgroup = (uint64_t) w->leaf,
                 };
                 step = "clone init";
                 pid_t pid = clone_process(&args);
                 if (pid == 0)
                         cell_init_run(&(struct InitPlan) {
-                                .request = w->request, .program = c->plan->init_program, .status = w->status[1], .go = w->go[0], .facts = &w->facts});
+                                .request = w->request,
+                                .program = c->plan->init_program,
+                                .without = c->plan->without,
+                                .facts = &w->facts,
+                                .status = w->status[1],
+                                .go = w->go[0],
+                        });
                 r = pid < 0 ? -errno : 0;
                 status.pid = pid;
         }

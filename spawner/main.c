@@ -13,19 +13,23 @@
 #include <systemd/sd-daemon.h>
 
 #include "common/log.h"
-#include "spawner/limits/driver.h"
-#include "spawner/spawner.h"
+#include "spawner/check.h"
+#include "spawner/layers.h"
+#include "spawner/machine.h"
+#include "spawner/reload.h"
 
 #define OPEN_FILES 65536
 
 static const char *arg_config;
 static const char *arg_state = "/run/glovebox-spawner";
 static char **arg_waive;
+static bool arg_check, arg_json;
 
 struct Main {
         sd_event *event;
         struct Config *config;
         struct Spawner *spawner;
+        struct Layers layers;
         int lock;
 };
 
@@ -34,9 +38,34 @@ static void help(void) {
              "Makes, keeps and destroys the cells of a Glovebox server. Needs root, serves nobody but the server.\n\n"
              "  --config FILE   configuration (default: /etc/glovebox/glovebox.conf, which may be missing)\n"
              "  --state DIR     folder for its lock and its socket (default: /run/glovebox-spawner)\n"
-             "  --waive LIST    run without these cgroup controllers, when the machine lacks them: memory,pids,cpu,io\n"
+             "  --waive LIST    run without these layers of the wall, or where the machine has not these cgroup controllers: names as\n"
+             "                  --check shows them, such as memory,pids,cpu,io\n"
+             "  --check         make cells, attack each layer from inside, print what holds, what does not, why and what helps;\n"
+             "                  exit status 0: every layer that is not waived is in force; 1: not\n"
+             "  --json          the same as JSON\n"
              "  --help, --version\n\n"
              "It takes its listening socket (SOCK_SEQPACKET) from LISTEN_FDS; without one it makes DIR/spawner.sock.");
+}
+
+static void put_names(FILE *f) {
+        bool first = true;
+        for (enum Layer i = LAYER_NONE + 1; i < LAYER_MAX_; i++)
+                if (layer_is_optional(i)) {
+                        fprintf(f, "%s%s", first ? "" : ", ", layer_name(i));
+                        first = false;
+                }
+}
+
+/* where: the flag or the key. A name that is not known must not pass for a waiver. */
+static int add_waive(const char *where, const char *word) {
+        enum Layer layer = layer_by_name(word);
+        if (layer != LAYER_NONE && layer_is_optional(layer))
+                return strv_contains(arg_waive, word) ? 0 : strv_extend(&arg_waive, word);
+        fprintf(stderr, "glovebox-spawner: %s: \"%s\" %s; possible are ", where, word,
+                layer == LAYER_NONE ? "cannot be waived" : "cannot be waived, since no cell can be made without it");
+        put_names(stderr);
+        fputc('\n', stderr);
+        return -EINVAL;
 }
 
 static int parse_waive(const char *list) {
@@ -45,23 +74,34 @@ static int parse_waive(const char *list) {
         if (!copy)
                 return -ENOMEM;
         for (char *word = strtok_r(copy, ", ", &save); word; word = strtok_r(NULL, ", ", &save)) {
-                if (!strv_contains((char *const *) controller_names, word)) {
-                        fprintf(stderr, "glovebox-spawner: --waive: \"%s\" cannot be waived; possible are memory, pids, cpu, io\n", word);
-                        return -EINVAL;
-                }
-                int r = strv_extend(&arg_waive, word);
+                int r = add_waive("--waive", word);
                 if (r < 0)
                         return r;
         }
         return 0;
 }
 
+/* For the tests of --check alone: layers that cells are made without while nothing says so, which the probes have to find out. It can
+ * only make the start fail. */
+static uint32_t broken_layers(void) {
+        _cleanup_free_ char *copy = strdup(strempty(getenv("GLOVEBOX_TEST_BREAK")));
+        uint32_t broken = 0;
+        char *save = NULL;
+        for (char *word = copy ? strtok_r(copy, ",", &save) : NULL; word; word = strtok_r(NULL, ",", &save)) {
+                enum Layer layer = layer_by_name(word);
+                if (layer != LAYER_NONE && layer_is_optional(layer) && !layer_is_controller(layer))
+                        broken |= LAYER_BIT(layer);
+        }
+        return broken;
+}
+
 /* 1 = go on, 0 = done, negative: wrong. */
 static int parse_args(int argc, char **argv) {
-        enum { CONFIG = 256, STATE, WAIVE, HELP, VERSION };
+        enum { CONFIG = 256, STATE, WAIVE, CHECK, JSON, HELP, VERSION };
         static const struct option options[] = {
                 {"config", required_argument, NULL, CONFIG}, {"state", required_argument, NULL, STATE}, {"waive", required_argument, NULL, WAIVE},
-                {"help", no_argument, NULL, HELP},           {"version", no_argument, NULL, VERSION},   {},
+                {"check", no_argument, NULL, CHECK},         {"json", no_argument, NULL, JSON},         {"help", no_argument, NULL, HELP},
+                {"version", no_argument, NULL, VERSION},     {},
         };
         int o;
         while ((o = getopt_long(argc, argv, "h", options, NULL)) >= 0)
@@ -76,6 +116,12 @@ static int parse_args(int argc, char **argv) {
                         if (parse_waive(optarg) < 0)
                                 return -EINVAL;
                         break;
+                case CHECK:
+                        arg_check = true;
+                        break;
+                case JSON:
+                        arg_json = true;
+                        break;
                 case 'h':
                 case HELP:
                         help();
@@ -86,6 +132,10 @@ static int parse_args(int argc, char **argv) {
                 default:
                         return -EINVAL;
                 }
+        if (arg_json && !arg_check) {
+                fputs("glovebox-spawner: --json goes with --check; see --help\n", stderr);
+                return -EINVAL;
+        }
         if (optind < argc) {
                 fprintf(stderr, "glovebox-spawner: unexpected argument \"%s\"; see --help\n", argv[optind]);
                 return -EINVAL;
@@ -105,19 +155,13 @@ static int ensure_standard_fds(void) {
         return 0;
 }
 
-static bool core_pattern_is_piped(void) {
-        char pattern[2] = "";
-        int fd _cleanup_close_ = open("/proc/sys/kernel/core_pattern", O_RDONLY | O_CLOEXEC);
-        return fd >= 0 && read_small(fd, pattern, sizeof pattern) > 0 && pattern[0] == '|';
-}
-
 /* What main processes inherit and cannot raise: a core limit of exactly 1. At 0 a piped core_pattern starts the host's helper as root for
  * every crash in a cell. */
 static int set_core_limit(void) {
         struct rlimit one = {1, 1};
         if (setrlimit(RLIMIT_CORE, &one) >= 0)
                 return 0;
-        if (!core_pattern_is_piped())
+        if (!machine_core_is_piped())
                 return 0; /* 0 is as good then */
         log_error("The hard limit for core files is 0 and cannot be raised, and kernel.core_pattern is a pipe: crashes in cells would start "
                   "the host's crash helper. Set LimitCORE=1 (ulimit -Hc 1), or a core_pattern without a pipe.");
@@ -198,8 +242,9 @@ static int on_hup(sd_event_source *s, const struct signalfd_siginfo *info, void 
                 return 0;
         }
         spawner_reload_caps(m->spawner, &config->caps);
-        if (config->n_runtimes != m->config->n_runtimes)
-                log_notice("Other runtimes are configured; the spawner takes them over when it is started again.");
+        const char *other = reload_needs_restart(m->config, config);
+        if (other)
+                log_notice("%s has changed; the spawner takes that over when it is started again.", other);
         log_info("Caps were read again.");
         config_free(config);
         return 0;
@@ -231,10 +276,22 @@ static int watch_signals(struct Main *m) {
         return r < 0 ? r : sd_event_add_signal(m->event, NULL, SIGHUP, on_hup, m);
 }
 
-static void add_configured_waive(const struct Config *config) {
-        for (char *const *w = config->waive; w && *w; w++)
-                if (strv_contains((char *const *) controller_names, *w) && !strv_contains(arg_waive, *w))
-                        (void) strv_extend(&arg_waive, *w);
+static int add_configured_waive(const struct Config *config) {
+        for (char *const *w = config->waive; w && *w; w++) {
+                int r = add_waive("[spawner] waive", *w);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int run_check(struct Main *m) {
+        log_set_max_level(LOG_ERR);
+        (void) raise_limits(); /* the probes tell what comes of it */
+        int r = sd_event_default(&m->event);
+        if (r >= 0)
+                r = check_run(m->config, m->event, arg_waive, broken_layers(), arg_json);
+        return r > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 /* Exit statuses: 78 = the config or the machine must change first, 1 = anything else. */
@@ -245,7 +302,10 @@ static int run(struct Main *m) {
                 log_error("%s", error ? error : strerror(-r));
                 return EX_CONFIG;
         }
-        add_configured_waive(m->config);
+        if (add_configured_waive(m->config) < 0)
+                return EX_CONFIG;
+        if (arg_check)
+                return run_check(m);
         m->lock = lock_state();
         if (m->lock < 0)
                 return m->lock == -EWOULDBLOCK ? EX_CONFIG : EXIT_FAILURE;
@@ -262,7 +322,7 @@ static int run(struct Main *m) {
         char state[PATH_MAX];
         const struct SpawnerSetup setup = {
                 .event = m->event, .config = m->config, .state = realpath(arg_state, state) ? state : arg_state,
-                .waive = arg_waive, .listener = listener,
+                .waive = arg_waive, .layers = &m->layers, .broken = broken_layers(), .listener = listener,
         };
         r = spawner_new(&setup, &m->spawner, &error);
         if (r < 0) {

@@ -6,8 +6,10 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -20,8 +22,11 @@
 #include "spawner/facts.h"
 #include "spawner/layers.h"
 #include "spawner/limits/driver.h"
+#include "spawner/limits/tree.h"
+#include "spawner/machine.h"
 #include "spawner/message.h"
 #include "spawner/privileges.h"
+#include "spawner/probing.h"
 #include "spawner/program.h"
 #include "spawner/slots.h"
 #include "spawner/steps/steps.h"
@@ -32,12 +37,12 @@
 #define ACCEPTS_PER_SECOND 50
 #define TEMPLATE_TIME (30 * USEC_PER_SEC)
 
-/* What is needed once everything stands (linux/capability.h): mounts and namespaces, the pipes' owner, looking at processes, killing an
- * init, and the root of a cgroup2 hierarchy, which not even its owner may write to. */
-#define CAP(number) (1ULL << (number))
-#define CAPABILITIES                                                                                                           \
-        (CAP(0) /* CHOWN */ | CAP(1) /* DAC_OVERRIDE */ | CAP(5) /* KILL */ | CAP(18) /* SYS_CHROOT */ | CAP(19) /* SYS_PTRACE */ | \
-         CAP(21) /* SYS_ADMIN */)
+/* What is needed once everything stands; tests/escape/test_compromised_server.py takes each away and sees what fails.
+ * CHOWN: the pipes' owner. KILL: an init that no cgroup kills. SYS_CHROOT: joining a template. SYS_PTRACE: joining a cell, looking at what
+ * its processes wait for. SYS_ADMIN: namespaces and mounts. Also DAC_OVERRIDE where we were started in the root of a cgroup2 hierarchy, which not
+ * even its owner may write to: our folder there is removed at the end. */
+#define CAPABILITIES \
+        (PRIVILEGE(CHOWN) | PRIVILEGE(KILL) | PRIVILEGE(SYS_CHROOT) | PRIVILEGE(SYS_PTRACE) | PRIVILEGE(SYS_ADMIN))
 
 struct Spawner {
         struct CellWorld world;
@@ -46,6 +51,7 @@ struct Spawner {
         struct ConstructPlan plan;
         int usernses[RUNTIMES_MAX];
         char *runners;
+        enum Layer stage; /* whose making has begun: what a failed start lacks */
         int listener;
         sd_event_source *accepting;
         struct Connection *connection;
@@ -140,7 +146,8 @@ static int on_open_cell(void *userdata, const struct CellSpec *spec) {
         }
         r = cell_new(&s->world, spec, &s->owner, &c);
         if (r < 0) {
-                log_full(LOG_ERR, r, spec->tag, "Failed to begin a cell: %m");
+                if (log_limit_pass(&s->world.complaints))
+                        log_full(LOG_ERR, r, spec->tag, "Failed to begin a cell: %m");
                 refuse_cell(s, spec->id, r, "begin");
                 return 0;
         }
@@ -181,7 +188,8 @@ static int on_refuse_cell(void *userdata, uint64_t id, int error, const char *st
         struct Spawner *s = userdata;
         if (find_cell(s, id))
                 return -EPROTO;
-        log_warning_errno(error, "A cell is refused at \"%s\": %m; server and spawner may have read different configs, restart or reload both.", step);
+        if (log_limit_pass(&s->world.complaints))
+                log_warning_errno(error, "A cell is refused at \"%s\": %m; server and spawner may have read different configs, restart or reload both.", step);
         refuse_cell(s, id, error, step);
         return 0;
 }
@@ -202,7 +210,7 @@ static int spawner_on_packet(void *userdata, const struct WirePacket *packet) {
         };
         const char *reason = "";
         int r = message_handle(&s->bounds, packet->bytes, packet->size, packet->n_fds, &handler, &reason);
-        if (r < 0)
+        if (r < 0 && log_limit_pass(&s->world.complaints))
                 log_warning_errno(r, "A message of the server is refused (%s): %m", reason);
         return r;
 }
@@ -218,7 +226,8 @@ static void orphan_cells(struct Spawner *s) {
 
 static void spawner_on_end(void *userdata, const char *why) {
         struct Spawner *s = userdata;
-        log_notice("The connection with the server has ended (%s); %zu cells are destroyed.", why, s->n_cells);
+        if (log_limit_pass(&s->world.complaints))
+                log_notice("The connection with the server has ended (%s); %zu cells are destroyed.", why, s->n_cells);
         s->connection = connection_free(s->connection);
         orphan_cells(s);
 }
@@ -230,7 +239,8 @@ static bool peer_may(struct Spawner *s, int fd) {
                 return false;
         if (peer.uid == 0 || peer.uid == s->server_uid)
                 return true;
-        log_warning("A connection of uid %u is refused: only uid %u and root may connect.", peer.uid, s->server_uid);
+        if (log_limit_pass(&s->world.complaints))
+                log_warning("A connection of uid %u is refused: only uid %u and root may connect.", peer.uid, s->server_uid);
         return false;
 }
 
@@ -240,7 +250,8 @@ static int spawner_on_accept(sd_event_source *source, int fd, uint32_t revents, 
         if (peer < 0 || !peer_may(s, peer))
                 return 0;
         if (s->connection && !connection_is_hung_up(s->connection)) {
-                log_warning("A second server is refused: the first is still connected.");
+                if (log_limit_pass(&s->world.complaints))
+                        log_warning("A second server is refused: the first is still connected.");
                 return 0;
         }
         if (s->connection)
@@ -250,7 +261,7 @@ static int spawner_on_accept(sd_event_source *source, int fd, uint32_t revents, 
         int r = connection_new(s->world.event, TAKE_FD(peer), &handler, &s->connection);
         if (r < 0)
                 log_error_errno(r, "Failed to take the server's connection: %m");
-        else
+        else if (log_limit_pass(&s->world.complaints))
                 log_info("The server is connected.");
         return 0;
 }
@@ -277,6 +288,8 @@ static int prepare_plan(struct Spawner *s, const struct Config *config, char **r
         r = load_program(library, "glovebox-init", &s->plan.init_program, ret_error);
         if (r >= 0)
                 r = load_program(library, "glovebox-start", &s->world.start_program, ret_error);
+        if (r >= 0)
+                r = load_program(library, "glovebox-probe", &s->world.probe_program, ret_error);
         if (r < 0)
                 return r;
         if (asprintf(&s->runners, "%s/inside", library) < 0)
@@ -286,6 +299,7 @@ static int prepare_plan(struct Spawner *s, const struct Config *config, char **r
         r = facts_learn();
         if (r < 0)
                 return complain(ret_error, r, "cannot read /proc/cpuinfo: %s", strerror(-r));
+        s->stage = LAYER_USER_NAMESPACE;
         for (size_t i = 0; i < config->n_runtimes; i++) {
                 r = check_root(&config->runtimes[i], ret_error);
                 if (r < 0)
@@ -331,7 +345,14 @@ static int start_cgroups(struct Spawner *s, const struct SpawnerSetup *setup, ch
                         driver = drivers[i];
         if (!driver)
                 return complain(ret_error, -EINVAL, "cgroup driver \"%s\" is not built; set driver = cgroupfs in section [spawner]", setup->config->driver);
-        const struct CgroupSetup cgroups = {.event = setup->event, .state = setup->state, .waive = setup->waive};
+        struct CgroupSetup cgroups = {.event = setup->event, .state = setup->state, .waive = setup->waive};
+        int r = driver->start(&cgroups, &s->world.cgroups, ret_error);
+        if (!setup->check || (r != -EOPNOTSUPP && r != -EBUSY))
+                return r;
+        /* A check goes on without the controllers, and tells of each that it is not there. */
+        free(*ret_error);
+        *ret_error = NULL;
+        cgroups.waive = (char *const *) controller_names;
         return driver->start(&cgroups, &s->world.cgroups, ret_error);
 }
 
@@ -358,6 +379,49 @@ static int start_core_scheduling(struct Spawner *s, const struct Config *config,
         return 0;
 }
 
+/* Nobody is served before code in a cell has attacked every layer in vain, or the operator has waived it. */
+static int probe_wall(struct Spawner *s, const struct SpawnerSetup *setup, char **ret_error) {
+        struct Layers *l = setup->layers;
+        int r = probing_run(&s->world, l);
+        s->world.probe_program = close_fd(s->world.probe_program);
+        if (r < 0)
+                return complain(ret_error, r, "cannot probe the wall of the cells: %s", strerror(-r));
+        const struct Machine m = machine_look();
+        machine_explain(&m, l);
+        if (setup->check)
+                return 0;
+        if (*l->blocked)
+                return complain(ret_error, -EOPNOTSUPP, "%s. See `glovebox-spawner --check`.", l->blocked);
+        r = layers_require(l, ret_error);
+        if (r >= 0)
+                layers_log(l);
+        return r;
+}
+
+/* For tests alone: a capability, by its number, to do without. */
+static uint64_t capabilities(void) {
+        const char *without = getenv("GLOVEBOX_TEST_WITHOUT_CAPABILITY");
+        uint64_t all = CAPABILITIES | (tree_own_is_ours() ? 0 : PRIVILEGE(DAC_OVERRIDE));
+        return without ? all & ~(UINT64_C(1) << (strtoul(without, NULL, 10) & 63)) : all;
+}
+
+static int give_up_rights(struct Spawner *s, char **ret_error) {
+        int r = privileges_leave_keyrings();
+        /* No network but an empty one; nobody here needs any. Where cells are to share ours it has to be the host's. */
+        if (r >= 0 && !(s->world.without & LAYER_BIT(LAYER_NETWORK_NAMESPACE)) && unshare(CLONE_NEWNET) < 0)
+                r = -errno;
+        if (r >= 0)
+                r = privileges_keep(capabilities());
+        return r < 0 ? complain(ret_error, r, "cannot give up rights (must be started as root): %s", strerror(-r)) : 0;
+}
+
+/* Main processes inherit it, so only once the probes have been without it, and not where it is waived. */
+static int give_up_exec(struct Spawner *s) {
+        if (s->world.without & LAYER_BIT(LAYER_NO_NEW_PRIVS))
+                return 0;
+        return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
+}
+
 static int spawner_start(struct Spawner *s, const struct SpawnerSetup *setup, char **ret_error) {
         const struct Config *config = setup->config;
         if (config->n_runtimes > RUNTIMES_MAX)
@@ -374,21 +438,30 @@ static int spawner_start(struct Spawner *s, const struct SpawnerSetup *setup, ch
         r = start_core_scheduling(s, config, ret_error);
         if (r < 0)
                 return r;
+        s->stage = LAYER_CGROUP;
         r = start_cgroups(s, setup, ret_error);
+        s->stage = LAYER_NONE;
         if (r >= 0)
                 r = prepare_plan(s, config, ret_error);
+        s->stage = r >= 0 ? LAYER_SECCOMP : s->stage;
         if (r >= 0)
                 r = filter_new(config, setup->waive, &s->world.seccomp, ret_error);
         if (r < 0)
                 return r;
-        r = privileges_leave_keyrings();
-        if (r >= 0)
-                r = privileges_keep(CAPABILITIES);
+        s->stage = LAYER_NONE;
+        r = give_up_rights(s, ret_error);
         if (r < 0)
-                return complain(ret_error, r, "cannot give up capabilities (must be started as root): %s", strerror(-r));
+                return r;
+        s->stage = LAYER_MOUNT_NAMESPACE;
         r = start_builder(s, ret_error);
+        s->stage = r >= 0 ? LAYER_NONE : s->stage;
         if (r >= 0)
-                r = sd_event_add_io(setup->event, &s->accepting, s->listener, EPOLLIN, spawner_on_accept, s);
+                r = probe_wall(s, setup, ret_error);
+        if (r >= 0)
+                r = give_up_exec(s);
+        if (r < 0 || setup->check)
+                return r;
+        r = sd_event_add_io(setup->event, &s->accepting, s->listener, EPOLLIN, spawner_on_accept, s);
         /* Without descriptors accept fails again and again: at a bearable pace. */
         return r < 0 ? r : sd_event_source_set_ratelimit(s->accepting, USEC_PER_SEC, ACCEPTS_PER_SECOND);
 }
@@ -407,7 +480,7 @@ int spawner_new(const struct SpawnerSetup *setup, struct Spawner **ret, char **r
                 return -ENOMEM;
         }
         s->listener = setup->listener;
-        s->plan.init_program = s->world.start_program = -EBADF;
+        s->plan.init_program = s->world.start_program = s->world.probe_program = -EBADF;
         for (size_t i = 0; i < RUNTIMES_MAX; i++)
                 s->usernses[i] = -EBADF;
         s->world.event = setup->event;
@@ -415,6 +488,9 @@ int spawner_new(const struct SpawnerSetup *setup, struct Spawner **ret, char **r
         s->world.reset_oom_score = !own_oom_score_is_default();
         s->world.own_pidns = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
         s->world.landlock_abi = landlock_abi();
+        s->world.layers = setup->layers;
+        layers_waive(setup->layers, setup->waive);
+        s->world.without = layers_waived(setup->layers) | setup->broken;
         s->bounds.caps = setup->config->caps;
         s->owner = (struct CellOwner) {.send = spawner_send, .on_closed = spawner_on_closed, .userdata = s};
         LIST_INIT(&s->cells);
@@ -422,6 +498,8 @@ int spawner_new(const struct SpawnerSetup *setup, struct Spawner **ret, char **r
         if (s->world.own_pidns < 0)
                 return complain(ret_error, -errno, "cannot open /proc/self/ns/pid: %m");
         int r = spawner_start(s, setup, ret_error);
+        if (r < 0 && !*setup->layers->blocked)
+                layers_block(setup->layers, s->stage, *ret_error ? *ret_error : strerror(-r));
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(s);
@@ -463,6 +541,7 @@ struct Spawner *spawner_free(struct Spawner *s) {
                 close_fd(s->usernses[i]);
         close_fd(s->plan.init_program);
         close_fd(s->world.start_program);
+        close_fd(s->world.probe_program);
         close_fd(s->world.own_pidns);
         filter_free(s->world.seccomp);
         close_fd(s->listener);

@@ -5,6 +5,7 @@
 
 #include "common/config.h"
 
+struct Layers;
 struct Spawner;
 
 struct SpawnerSetup {
@@ -12,7 +13,10 @@ struct SpawnerSetup {
         const struct Config *config;
         const char *state;   /* locked */
         char *const *waive;
-        int listener;        /* SOCK_SEQPACKET, listening; taken */
+        struct Layers *layers; /* what is found of them, also when the start fails; outlives the spawner */
+        uint32_t broken;     /* tests only: bits of layers that cells are made without and that must be found out */
+        bool check;          /* only probes: takes no listener, and goes on without what a start would refuse */
+        int listener;        /* SOCK_SEQPACKET, listening; taken. -EBADF for a check */
 };
 
 /* On an error *ret_error is one line for the operator. -EOPNOTSUPP, -EADDRINUSE, -ERANGE, ...: the machine or the config must change. */
