@@ -13,7 +13,8 @@ import subprocess
 HERE = pathlib.Path(__file__).resolve().parent.parent
 RUNTIME_OF = {".py": "python", ".js": "javascript", ".sh": "bash"}
 C_RUNTIMES = ("bash", "python", "javascript")
-CFLAGS = ["-std=gnu17", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", "-static", "-no-pie"]
+CFLAGS = ["-std=gnu17", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror"]
+STATIC = ["-static", "-no-pie"]
 
 # Starts ./program from each language, with the same arguments, and ends as it did.
 STARTER = {
@@ -71,7 +72,9 @@ def named(name):
 
 def build(folder):
     for path in [*(HERE / "attack").glob("*.c"), *(HERE / "work").glob("*.c")]:
-        subprocess.run(["gcc", *CFLAGS, "-o", str(folder / path.stem), str(path)], check=True)
+        subprocess.run(["gcc", *CFLAGS, *STATIC, "-o", str(folder / path.stem), str(path)], check=True)
+    for path in (HERE / "library").glob("*.c"):
+        subprocess.run(["gcc", *CFLAGS, "-shared", "-fPIC", "-o", str(folder / path.stem) + ".so", str(path)], check=True)
     Program.built = folder
 
 
