@@ -40,8 +40,11 @@ static void print_table(const struct Layers *l, const struct Machine *m) {
                         printf("  %-18s  %-8s  cure: %s\n", "", "", report->cure);
         }
         putchar('\n');
+        const char *cure = NULL, *obstacle = machine_obstacle(m, &cure);
         if (!isempty(l->blocked))
                 printf("No cell can be made as configured: %s.\n", l->blocked);
+        if (!isempty(l->blocked) && obstacle)
+                printf("The reason: %s. The cure: %s.\n", obstacle, cure);
         for (unsigned i = 0; machine_remark(m, i); i++)
                 printf("Note: %s.\n", machine_remark(m, i));
         printf("%u of %d layers are in force, %u waived. ", n_in_force, LAYER_MAX_ - 1, n_waived);
@@ -67,7 +70,10 @@ static void print_json(const struct Layers *l, const struct Machine *m) {
         put_json("version", GLOVEBOX_VERSION, ", ");
         put_json("kernel", m->release, ", ");
         printf("\"complete\": %s, ", layers_are_complete(l) && isempty(l->blocked) ? "true" : "false");
-        put_json("blocked", l->blocked, ", \"layers\": [\n");
+        const char *cure = "", *obstacle = isempty(l->blocked) ? NULL : machine_obstacle(m, &cure);
+        put_json("blocked", l->blocked, ", ");
+        put_json("obstacle", strempty(obstacle), ", ");
+        put_json("cure", cure, ", \"layers\": [\n");
         for (enum Layer i = LAYER_NONE + 1; i < LAYER_MAX_; i++) {
                 const struct LayerReport *report = &l->reports[i];
                 printf("  {");

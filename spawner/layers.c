@@ -150,21 +150,30 @@ void layers_log(const struct Layers *l) {
         log_info("%zu of %d layers of the wall were attacked from inside a cell and are in force.", n, LAYER_MAX_ - 1);
 }
 
-static int fill_layers(const struct Layers *l, Glovebox__Internal__HelloReply *reply) {
+static void describe(enum Layer layer, struct LayerReport *report) {
+        if (report->state == LAYER_IN_FORCE)
+                snprintf(report->detail, sizeof report->detail, "%s", layer_purpose(layer));
+        else
+                snprintf(report->detail, sizeof report->detail, "%s%s%s", report->waived ? "waived by the operator" : "",
+                         report->waived && *report->cause ? ": " : "", report->cause);
+}
+
+static int fill_layers(struct Layers *l, Glovebox__Internal__HelloReply *reply) {
         reply->layers = calloc(LAYER_MAX_, sizeof *reply->layers);
         if (!reply->layers)
                 return -ENOMEM;
         for (enum Layer i = LAYER_NONE + 1; i < LAYER_MAX_; i++) {
                 if (layer_is_controller(i))
                         continue; /* limits_not_enforced tells */
-                const struct LayerReport *report = &l->reports[i];
+                struct LayerReport *report = &l->reports[i];
                 Glovebox__Internal__Layer *m = malloc(sizeof *m);
                 if (!m)
                         return -ENOMEM;
                 glovebox__internal__layer__init(m);
                 m->name = (char *) layer_name(i);
                 m->in_force = report->state == LAYER_IN_FORCE;
-                m->detail = (char *) (m->in_force ? layer_purpose(i) : isempty(report->cause) ? "waived by the operator" : report->cause);
+                describe(i, report);
+                m->detail = report->detail;
                 reply->layers[reply->n_layers++] = m;
         }
         return 0;

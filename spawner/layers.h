@@ -17,6 +17,7 @@ struct LayerReport {
         bool waived;
         char cause[LAYER_TEXT_MAX];
         char cure[LAYER_TEXT_MAX];
+        char detail[LAYER_TEXT_MAX + 32]; /* as the server is told */
 };
 
 struct Layers {

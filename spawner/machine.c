@@ -239,17 +239,19 @@ static bool cgroup_is_unified(const struct Machine *m) {
         "run it on the host; or give the container its rights back (docker, podman: --privileged --cgroupns=private), which " \
         "makes the container no boundary any more"
 
+#define PROC_CURE "docker: --security-opt systempaths=unconfined; podman: --security-opt unmask=ALL; or run it on the host"
+
 static const struct Explanation {
         uint32_t layers;
         bool (*applies)(const struct Machine *m);
         const char *cause, *cure;
 } explanations[] = {
-        {ALL_LAYERS, is_not_root, "it was not started as root", "start it as root, or as the service glovebox-spawner"},
+        {ALL_LAYERS, is_not_root, "the spawner was not started as root", "start it as root, or as the service glovebox-spawner"},
         {ALL_LAYERS, is_old, "the kernel is older than Linux 6.1", "use Linux 6.1 or newer"},
-        {ALL_LAYERS, is_mapped, "it runs in a user namespace (a rootless container, unshare -r): its root is not the host's",
+        {ALL_LAYERS, is_mapped, "the spawner runs in a user namespace (a rootless container, unshare -r), where root is not the host's",
          "run it as the host's root; in a container, without a mapping of users"},
-        {ALL_LAYERS, is_weak_container, "it runs inside a container that has no CAP_SYS_ADMIN", IN_CONTAINER_CURE},
-        {ALL_LAYERS, lacks_admin, "CAP_SYS_ADMIN is missing", "start it with root's full capabilities (CapabilityBoundingSet= of its service)"},
+        {ALL_LAYERS, is_weak_container, "the spawner runs inside a container that has no CAP_SYS_ADMIN", IN_CONTAINER_CURE},
+        {ALL_LAYERS, lacks_admin, "the spawner lacks CAP_SYS_ADMIN", "start it with root's full capabilities (CapabilityBoundingSet= of its service)"},
         {ALL_LAYERS, memfds_are_not_executed, "vm.memfd_noexec is 2: programs in sealed memory may not be executed",
          "sysctl vm.memfd_noexec=1, also in this pid namespace"},
         {LAYER_BIT(LAYER_USER_NAMESPACE), has_no_user_namespaces, "user.max_user_namespaces is 0", "sysctl user.max_user_namespaces=16384"},
@@ -257,8 +259,9 @@ static const struct Explanation {
          "AppArmor's kernel.apparmor_restrict_unprivileged_userns is 1 (Ubuntu 23.10 and newer)",
          "give glovebox-spawner an AppArmor profile with the line \"userns,\"; or sysctl kernel.apparmor_restrict_unprivileged_userns=0"},
         {LAYER_BIT(LAYER_USER_NAMESPACE), clone_is_restricted, "kernel.unprivileged_userns_clone is 0", "sysctl kernel.unprivileged_userns_clone=1"},
+        {LAYER_BIT(LAYER_USER_NAMESPACE), proc_is_masked, "parts of /proc are masked or read-only, as container managers do", PROC_CURE},
         {LAYER_BIT(LAYER_PRIVATE_PROC), proc_is_masked, "parts of /proc are masked, as container managers do, and then the kernel refuses a new proc",
-         "docker: --security-opt systempaths=unconfined; podman: --security-opt unmask=ALL; or run it on the host"},
+         PROC_CURE},
         {LAYER_BIT(LAYER_LANDLOCK), landlock_is_off, "Landlock is built into the kernel and not switched on at boot",
          "add landlock to the kernel's parameter lsm= (its present value is in /sys/kernel/security/lsm) and boot again"},
         {LAYER_BIT(LAYER_LANDLOCK), landlock_is_filtered, "a seccomp filter around this process refuses Landlock's calls, as a container's may",
@@ -277,16 +280,26 @@ static const struct Explanation {
          "run it as the service glovebox-spawner, or by hand: systemd-run --scope -p Delegate=yes glovebox-spawner ..."},
 };
 
+const char *machine_obstacle(const struct Machine *m, const char **ret_cure) {
+        for (size_t i = 0; i < ELEMENTSOF(explanations); i++) {
+                if (explanations[i].layers != ALL_LAYERS || !explanations[i].applies(m))
+                        continue;
+                *ret_cure = explanations[i].cure;
+                return explanations[i].cause;
+        }
+        return NULL;
+}
+
 static void put_cause(char *out, size_t size, const char *cause) {
         size_t n = strlen(out);
         snprintf(out + n, size - n, "%s%s", n ? ": " : "", cause);
 }
 
-static void explain_layer(const struct Machine *m, struct Layers *l, enum Layer layer) {
-        struct LayerReport *report = &l->reports[layer];
+/* What explains everything is told once; of_all: also here. */
+static void explain_layer(const struct Machine *m, struct LayerReport *report, enum Layer layer, bool of_all) {
         for (size_t i = 0; i < ELEMENTSOF(explanations); i++) {
                 const struct Explanation *e = &explanations[i];
-                if (!(e->layers & LAYER_BIT(layer)) || !e->applies(m))
+                if (!(e->layers & LAYER_BIT(layer)) || (e->layers == ALL_LAYERS && !of_all) || !e->applies(m))
                         continue;
                 put_cause(report->cause, sizeof report->cause, e->cause);
                 snprintf(report->cure, sizeof report->cure, "%s", e->cure);
@@ -297,12 +310,12 @@ static void explain_layer(const struct Machine *m, struct Layers *l, enum Layer 
 void machine_explain(const struct Machine *m, struct Layers *l) {
         for (enum Layer i = LAYER_NONE + 1; i < LAYER_MAX_; i++) {
                 struct LayerReport *report = &l->reports[i];
+                bool not_probed = report->state == LAYER_UNKNOWN && !report->waived;
                 if (report->state == LAYER_IN_FORCE)
                         continue;
-                if (report->state == LAYER_UNKNOWN && !report->waived && *l->blocked && !*report->cause)
+                if (not_probed)
                         snprintf(report->cause, sizeof report->cause, "not probed, as no cell could be made");
-                else
-                        explain_layer(m, l, i);
+                explain_layer(m, report, i, !not_probed);
         }
 }
 

@@ -40,5 +40,7 @@ bool machine_is_mapped(const char *uid_map);
 
 /* Adds causes and cures to what is missing. */
 void machine_explain(const struct Machine *m, struct Layers *l);
+/* What explains that nothing at all works, NULL when nothing known does; *ret_cure only then. */
+const char *machine_obstacle(const struct Machine *m, const char **ret_cure);
 /* One line that is true but concerns no layer, or NULL; i counts from 0. */
 const char *machine_remark(const struct Machine *m, unsigned i);

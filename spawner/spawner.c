@@ -306,7 +306,7 @@ static int prepare_plan(struct Spawner *s, const struct Config *config, char **r
                         return r;
                 r = userns_make(config, (unsigned) i, &s->usernses[i]);
                 if (r < 0)
-                        return complain(ret_error, r, "cannot make the user namespace of runtime %s: %s (user.max_user_namespaces may be 0, or /proc/sys read-only)",
+                        return complain(ret_error, r, "cannot make the user namespace of runtime %s: %s",
                                     config->runtimes[i].name, strerror(-r));
                 s->plan.runtimes[i] = (struct ConstructRuntime) {
                         .root = isempty(config->runtimes[i].root) ? "/" : config->runtimes[i].root,
