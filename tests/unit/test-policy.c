@@ -94,7 +94,7 @@ static void an_unknown_call_is_a_fault(void **state) {
 /* A child under the filter makes one call; its errno (0 = it worked) comes back, -1 = it was killed. */
 static int answer(const struct SeccompPrograms *programs, long (*call)(void)) {
         struct StepContext c = { .seccomp = programs };
-        int status;
+        int status = 0;
         pid_t pid = fork();
 
         if (pid == 0) {

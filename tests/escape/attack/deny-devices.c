@@ -14,7 +14,8 @@ static void make(void) {
                 mode_t type;
                 unsigned major, minor;
         } nodes[] = {{"sda", S_IFBLK, 8, 0}, {"vda", S_IFBLK, 254, 0}, {"loop0", S_IFBLK, 7, 0}, {"mem", S_IFCHR, 1, 1},    {"kmsg", S_IFCHR, 1, 11},
-                     {"null", S_IFCHR, 1, 3}, {"tty", S_IFCHR, 5, 0},   {"tun", S_IFCHR, 10, 200}, {"fuse", S_IFCHR, 10, 229}, {"kvm", S_IFCHR, 10, 232}};
+                     {"null", S_IFCHR, 1, 3}, {"tty", S_IFCHR, 5, 0},   {"tun", S_IFCHR, 10, 200}, {"fuse", S_IFCHR, 10, 229},
+                     {"kvm", S_IFCHR, 10, 232}};
         static const char *const folders[] = {"/workspace", "/tmp", "/dev/shm", "/dev"};
         char path[64], name[96];
         for (size_t f = 0; f < COUNT(folders); f++)

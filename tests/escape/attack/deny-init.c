@@ -8,7 +8,8 @@
 
 static void files_of_init(void) {
         static const char *const names[] = {"mem",   "environ", "maps",    "smaps", "auxv",        "cmdline", "status", "stat",   "fd",     "fdinfo",
-                                            "stack", "syscall", "io",      "root/", "cwd/",        "exe",     "ns/mnt", "ns/net", "task",   "personality",
+                                            "stack", "syscall", "io",      "root/", "cwd/",        "exe",     "ns/mnt", "ns/net", "task",
+                                            "personality",
                                             "wchan", "attr",    "pagemap", "limits", "mountinfo",  "map_files", "cgroup", "comm", "sched", "net/tcp"};
         char path[64];
         for (size_t i = 0; i < COUNT(names); i++) {

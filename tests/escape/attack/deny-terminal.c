@@ -14,7 +14,8 @@ int main(void) {
         static const struct {
                 const char *name;
                 unsigned long request;
-        } requests[] = {{"TIOCSTI", TIOCSTI},   {"TIOCSTI with high bits", 0x100000000UL | TIOCSTI},     {"TIOCSTI with other high bits", 0xffffffff00000000UL | TIOCSTI},
+        } requests[] = {{"TIOCSTI", TIOCSTI},   {"TIOCSTI with high bits", 0x100000000UL | TIOCSTI},
+                        {"TIOCSTI with other high bits", 0xffffffff00000000UL | TIOCSTI},
                         {"TIOCLINUX", TIOCLINUX}, {"TIOCLINUX with high bits", 0x500000000UL | TIOCLINUX}, {"TIOCSETD", TIOCSETD},
                         {"TIOCCONS", TIOCCONS}};
         char name[64];
