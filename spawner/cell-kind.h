@@ -25,7 +25,7 @@ struct CellWorld {
         bool core_scheduling;   /* wanted, and of use */
         int landlock_abi;       /* below 1: the kernel has none */
         int probe_program;      /* sealed memfd of glovebox-probe, while the wall is being probed */
-        const struct Layers *layers; /* what probing found */
+        struct Layers *layers;  /* what probing found */
         uint32_t without;       /* bits of enum Layer: waived, so cells are made without them */
         bool reset_oom_score;   /* ours is not the default */
         uint64_t last_number;   /* of cells, in this life */
