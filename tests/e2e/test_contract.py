@@ -94,7 +94,7 @@ def test_result_tells_usage_times_and_hash(daemon):
     r = run.result
     assert (run.outcome, r.exit_code) == ("FAILED", 7)
     assert r.code_sha256 == hashlib.sha256(code.encode()).hexdigest()
-    assert 0.5 <= to_seconds(r.usage.wall) < seconds(2)
+    assert 0.5 <= to_seconds(r.usage.wall) < seconds(10)
     assert 0.28 <= to_seconds(r.usage.cpu_user) + to_seconds(r.usage.cpu_system) < seconds(1.5)
     assert (r.usage.stdout_bytes, r.usage.stderr_bytes) == (100, 7)
     assert r.usage.memory_peak_bytes > 1 << 20

@@ -102,7 +102,7 @@ def test_descriptors_are_three(daemon):
 
 
 def test_root_is_read_only(daemon):
-    """Nothing can be written but /workspace, /tmp, /dev/shm; the places that can are nosuid and nodev."""
+    """Nothing can be written but /workspace, /tmp, /dev/shm and the user's home; the places that can are nosuid and nodev."""
     code = """
 failed = []
 for place in ('/', '/usr', '/usr/bin', '/etc', '/bin', '/lib', '/dev', '/proc', '/glovebox', '/var'):
