@@ -23,7 +23,7 @@
 static const char *arg_config;
 static const char *arg_state = "/run/glovebox-spawner";
 static char **arg_waive;
-static bool arg_check, arg_json;
+static bool arg_check, arg_json, arg_debug_seccomp;
 
 struct Main {
         sd_event *event;
@@ -40,6 +40,7 @@ static void help(void) {
              "  --state DIR     folder for its lock and its socket (default: /run/glovebox-spawner)\n"
              "  --waive LIST    run without these layers of the wall, or where the machine has not these cgroup controllers: names as\n"
              "                  --check shows them, such as memory,pids,cpu,io\n"
+             "  --debug-seccomp every system call that a cell is denied goes to the kernel's log (journalctl -k, audit type 1326)\n"
              "  --check         make cells, attack each layer from inside, print what holds, what does not, why and what helps;\n"
              "                  exit status 0: every layer that is not waived is in force; 1: not\n"
              "  --json          the same as JSON\n"
@@ -97,11 +98,11 @@ static uint32_t broken_layers(void) {
 
 /* 1 = go on, 0 = done, negative: wrong. */
 static int parse_args(int argc, char **argv) {
-        enum { CONFIG = 256, STATE, WAIVE, CHECK, JSON, HELP, VERSION };
+        enum { CONFIG = 256, STATE, WAIVE, DEBUG_SECCOMP, CHECK, JSON, HELP, VERSION };
         static const struct option options[] = {
                 {"config", required_argument, NULL, CONFIG}, {"state", required_argument, NULL, STATE}, {"waive", required_argument, NULL, WAIVE},
                 {"check", no_argument, NULL, CHECK},         {"json", no_argument, NULL, JSON},         {"help", no_argument, NULL, HELP},
-                {"version", no_argument, NULL, VERSION},     {},
+                {"version", no_argument, NULL, VERSION},     {"debug-seccomp", no_argument, NULL, DEBUG_SECCOMP},          {},
         };
         int o;
         while ((o = getopt_long(argc, argv, "h", options, NULL)) >= 0)
@@ -115,6 +116,9 @@ static int parse_args(int argc, char **argv) {
                 case WAIVE:
                         if (parse_waive(optarg) < 0)
                                 return -EINVAL;
+                        break;
+                case DEBUG_SECCOMP:
+                        arg_debug_seccomp = true;
                         break;
                 case CHECK:
                         arg_check = true;
@@ -302,6 +306,7 @@ static int run(struct Main *m) {
                 log_error("%s", error ? error : strerror(-r));
                 return EX_CONFIG;
         }
+        m->config->debug_seccomp |= arg_debug_seccomp;
         if (add_configured_waive(m->config) < 0)
                 return EX_CONFIG;
         if (arg_check)

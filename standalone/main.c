@@ -20,7 +20,9 @@ static const char help_text[] =
         "                    Default: /run/glovebox\n"
         "  --config FILE     default: /etc/glovebox/glovebox.conf, which may be missing\n"
         "  --waive LIST      cgroup controllers that may be missing on this machine, such as\n"
-        "                    memory,pids,cpu,io: code then runs without those limits\n"
+        "                    memory,pids,cpu,io: code then runs without those limits. Also\n"
+        "                    layers of the wall, as glovebox-spawner --check names them\n"
+        "  --debug-seccomp   system calls that code is denied go to the kernel's log\n"
         "  --help, --version\n"
         "\n"
         "Signals: SIGHUP reloads the configuration; a second SIGTERM does not wait for\n"
@@ -36,9 +38,11 @@ static int parse_arguments(int argc, char **argv, struct Options *o) {
                 STATE,
                 CONFIG,
                 WAIVE,
+                DEBUG_SECCOMP,
         };
         static const struct option options[] = {
                 { "config", required_argument, NULL, CONFIG },
+                { "debug-seccomp", no_argument, NULL, DEBUG_SECCOMP },
                 { "help", no_argument, NULL, 'h' },
                 { "listen", required_argument, NULL, LISTEN },
                 { "state", required_argument, NULL, STATE },
@@ -68,6 +72,9 @@ static int parse_arguments(int argc, char **argv, struct Options *o) {
                         break;
                 case WAIVE:
                         o->waive = optarg;
+                        break;
+                case DEBUG_SECCOMP:
+                        o->debug_seccomp = true;
                         break;
                 default:
                         return -EINVAL;

@@ -158,6 +158,8 @@ static int set_spawner(struct Standalone *s, const struct Options *options) {
                 r = add_option(c, "--config", options->config);
         if (r >= 0)
                 r = add_option(c, "--waive", options->waive);
+        if (r >= 0 && options->debug_seccomp)
+                r = strv_extend(&c->argv, "--debug-seccomp");
         c->fds = &s->spawner_fd;
         c->n_fds = 1;
         c->fd_name = "spawner";

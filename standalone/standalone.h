@@ -8,6 +8,7 @@ struct Options {
         const char *state;
         const char *config; /* NULL = default */
         const char *waive;  /* NULL = none */
+        bool debug_seccomp;
         char **listen;      /* NULL = the config's */
 };
 
