@@ -1,14 +1,18 @@
 /* The spawner's side of the builder: a queue of cells to make, and the process that makes them. */
 #include "spawner/builder.h"
 
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
 
 #include "common/log.h"
 #include "spawner/helper.h"
+#include "spawner/privileges.h"
 
 #define IN_FLIGHT_MAX 8
 #define NICE 5
+/* Joining the template and the cell, mounting, killing an init. */
+#define CAPABILITIES (PRIVILEGE(SYS_ADMIN) | PRIVILEGE(SYS_CHROOT) | PRIVILEGE(SYS_PTRACE) | PRIVILEGE(KILL))
 #define RESTART_DELAY (100 * USEC_PER_MSEC)
 /* Above the 10 s after which the builder itself gives a step up, below the time that a server waits for its cell. */
 #define ANSWER_TIME (15 * USEC_PER_SEC)
@@ -169,6 +173,7 @@ static int builder_start(struct Builder *b) {
                 .keep = keep,
                 .n_keep = n,
                 .nice = NICE,
+                .capabilities = CAPABILITIES,
         };
         int r = helper_start(&b->helper, b->event, &plan);
         if (r >= 0)
@@ -222,4 +227,12 @@ void builder_build(struct Builder *b, struct Build *build) {
         build->sent = false;
         TAILQ_INSERT_TAIL(&b->builds, build, entry);
         builder_pump(b);
+}
+
+bool builder_withdraw(struct Builder *b, struct Build *build) {
+        if (!build->queued || build->sent)
+                return false;
+        TAILQ_REMOVE(&b->builds, build, entry);
+        build->queued = false;
+        return true;
 }

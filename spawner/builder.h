@@ -28,3 +28,5 @@ int builder_state(const struct Builder *b, const char **ret_step);
 int builder_exec_error(const struct Builder *b, unsigned runtime);
 /* number, runtime, slot and workspace of request are set. on_built comes later, in every case. */
 void builder_build(struct Builder *b, struct Build *build);
+/* Nobody wants it any more: true = it was not begun and is forgotten, without on_built; false = on_built comes as before. */
+bool builder_withdraw(struct Builder *b, struct Build *build);

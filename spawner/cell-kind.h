@@ -5,6 +5,7 @@
 
 #include "common/config.h"
 #include "spawner.pb-c.h"
+#include "spawner/log-limit.h"
 
 struct Cell;
 struct CellKind;
@@ -28,6 +29,7 @@ struct CellWorld {
         struct Layers *layers;  /* what probing found */
         uint32_t without;       /* bits of enum Layer: waived, so cells are made without them */
         bool reset_oom_score;   /* ours is not the default */
+        struct LogLimit complaints; /* of all that the server can cause */
         uint64_t last_number;   /* of cells, in this life */
 };
 

@@ -64,7 +64,8 @@ static void cell_begin_closing(struct Cell *c) {
 }
 
 static void cell_fail(struct Cell *c, int error, const char *step) {
-        log_full(LOG_WARNING, error, cell_tag(c), "Cell %" PRIu64 " failed at step \"%s\": %m", c->number, step);
+        if (log_limit_pass(&c->world->complaints))
+                log_full(LOG_WARNING, error, cell_tag(c), "Cell %" PRIu64 " failed at step \"%s\": %m", c->number, step);
         Glovebox__Internal__CellFailed m = GLOVEBOX__INTERNAL__CELL_FAILED__INIT;
         m.cell = c->id;
         m.step = (char *) step;
@@ -158,7 +159,9 @@ void cell_on_prepared(struct Cell *c, int error, const char *step) {
 
 /* The server has lost count of this cell: it fails alone, and the others go on. */
 static void cell_confused(struct Cell *c, const char *message) {
-        log_full(LOG_ERR, 0, cell_tag(c), "The server sent %s for cell %" PRIu64 ", which is %s.", message, c->number, cell_state_name(c->state));
+        if (log_limit_pass(&c->world->complaints))
+                log_full(LOG_ERR, 0, cell_tag(c), "The server sent %s for cell %" PRIu64 ", which is %s.", message, c->number,
+                         cell_state_name(c->state));
         cell_fail(c, -EPROTO, message);
 }
 

@@ -6,6 +6,7 @@
 #include <sys/queue.h>
 
 #define QUEUE_MAX 4096
+#define HELLO_TIME (5 * USEC_PER_SEC)
 #define PACKETS_PER_WAKE 16
 
 struct Queued {
@@ -18,6 +19,7 @@ struct Queued {
 struct Connection {
         int fd;
         sd_event_source *source;
+        sd_event_source *silence; /* until the first message, which is Hello or the last one */
         sd_event_source *failure; /* tells from the loop that sending failed */
         struct ConnectionHandler handler;
         size_t n_queued;
@@ -99,6 +101,7 @@ static int connection_read(struct Connection *c, const char **ret_why) {
                         *ret_why = "the server broke the protocol";
                         return r;
                 }
+                c->silence = sd_event_source_disable_unref(c->silence);
                 if (c->failure)
                         return 0;
         }
@@ -118,6 +121,12 @@ static int connection_on_io(sd_event_source *s, int fd, uint32_t revents, void *
         return 0;
 }
 
+static int connection_on_silence(sd_event_source *s, uint64_t usec, void *userdata) {
+        struct Connection *c = userdata;
+        c->handler.on_end(c->handler.userdata, "the server did not say Hello in time");
+        return 0;
+}
+
 int connection_new(sd_event *event, int fd, const struct ConnectionHandler *handler, struct Connection **ret) {
         struct Connection *c = calloc(1, sizeof *c);
         if (!c) {
@@ -128,6 +137,8 @@ int connection_new(sd_event *event, int fd, const struct ConnectionHandler *hand
         c->handler = *handler;
         TAILQ_INIT(&c->queue);
         int r = sd_event_add_io(event, &c->source, fd, EPOLLIN, connection_on_io, c);
+        if (r >= 0)
+                r = sd_event_add_time_relative(event, &c->silence, CLOCK_MONOTONIC, HELLO_TIME, 0, connection_on_silence, c);
         if (r < 0) {
                 connection_free(c);
                 return r;
@@ -146,6 +157,7 @@ struct Connection *connection_free(struct Connection *c) {
         }
         sd_event_source_disable_unref(c->source);
         sd_event_source_disable_unref(c->failure);
+        sd_event_source_disable_unref(c->silence);
         wire_packet_done(&c->packet);
         close_fd(c->fd);
         free(c);

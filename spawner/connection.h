@@ -16,7 +16,7 @@ struct ConnectionHandler {
         void *userdata;
 };
 
-/* Takes fd, also on failure. */
+/* Takes fd, also on failure. One that stays silent ends: it must not keep the next server out. */
 int connection_new(sd_event *event, int fd, const struct ConnectionHandler *handler, struct Connection **ret);
 struct Connection *connection_free(struct Connection *c);
 /* Sends or queues; descriptors stay the caller's. A server that lets the queue fill up loses its connection. */

@@ -9,6 +9,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "spawner/privileges.h"
+
 int packet_send(int socket, const void *bytes, size_t size, const int *fds, size_t n_fds, int flags) {
         union {
                 struct cmsghdr align;
@@ -108,6 +110,8 @@ static void helper_run(const struct HelperPlan *plan, int socket, pid_t parent) 
         close_all_but(plan->keep, plan->n_keep, socket);
         /* Only ever nicer: whoever started us nicer still has their way. */
         if (getpriority(PRIO_PROCESS, 0) < plan->nice && setpriority(PRIO_PROCESS, 0, plan->nice) < 0)
+                _exit(1);
+        if (privileges_confine(plan->capabilities) < 0)
                 _exit(1);
         _exit(plan->main(socket, plan->userdata));
 }

@@ -19,6 +19,7 @@ struct HelperPlan {
         const int *keep; /* descriptors that stay open in it, besides its socket and 0, 1, 2 */
         size_t n_keep;
         int nice;
+        uint64_t capabilities; /* what of ours it keeps */
 };
 
 struct Helper {

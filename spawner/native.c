@@ -278,6 +278,7 @@ static void native_remove(struct Native *n) {
 static void native_on_gone(int error, void *userdata) {
         struct Native *n = userdata;
         if (error < 0) {
+                run_leave(&n->run, n->cell->world->event);
                 native_destroyed(n, "processes that do not die");
                 return;
         }
@@ -309,6 +310,8 @@ static void native_destroy_go_on(struct Native *n) {
 static void native_destroy(struct Cell *c) {
         struct Native *n = c->impl;
         n->destroying = true;
+        /* Or a storm of cells that are closed at once would keep the builder busy for nobody. */
+        builder_withdraw(c->world->builder, &n->build);
         native_destroy_go_on(n);
 }
 

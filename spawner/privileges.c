@@ -73,6 +73,17 @@ int privileges_keep(uint64_t capabilities) {
         return r < 0 ? r : set_capabilities(capabilities);
 }
 
+int privileges_confine(uint64_t capabilities) {
+        struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+        struct __user_cap_data_struct data[2] = {};
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || syscall(SYS_capget, &header, data) < 0)
+                return -errno;
+        capabilities &= data[0].permitted | (uint64_t) data[1].permitted << 32;
+        /* Without CAP_SETPCAP the bounding set stays, which no_new_privs makes worth nothing. */
+        int r = drop_bounding(capabilities);
+        return r < 0 && r != -EPERM ? r : set_capabilities(capabilities);
+}
+
 int privileges_leave_keyrings(void) {
         /* A new session keyring, without a name: nothing below us possesses what whoever started us has there. */
         return syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS ? -errno : 0;

@@ -3,6 +3,9 @@
 
 #include "common/util.h"
 
+/* A set of one, by its name in linux/capability.h. */
+#define PRIVILEGE(name) (UINT64_C(1) << CAP_##name)
+
 /* The bounding and ambient sets, and locked securebits; needs CAP_SETPCAP. */
 int privileges_drop_bounding(void);
 /* No groups, gid = uid = id, then no capability of any kind. */
@@ -11,5 +14,7 @@ int privileges_become(uid_t id);
 int privileges_verify_none(void);
 /* For the spawner itself, so that nothing below it holds keys of whoever started it. */
 int privileges_leave_keyrings(void);
+/* For the spawner's helpers: of what the caller has it keeps these, and no exec brings any back. */
+int privileges_confine(uint64_t capabilities);
 /* For the spawner itself: keeps these in all but the inheritable and ambient sets. */
 int privileges_keep(uint64_t capabilities);

@@ -16,6 +16,7 @@
 #include "spawner/steps/steps.h"
 
 #define OUTPUT_PIPE_SIZE (256 * 1024)
+#define LEFT_PAUSE (1 * USEC_PER_SEC)
 
 enum PipeName {
         PIPE_STDIN,
@@ -247,4 +248,28 @@ void run_done(struct Run *run) {
         run->pidfd = close_fd(run->pidfd);
         leaf_done(&run->leaf);
         run_init(run);
+}
+
+/* By the clock and not by its pidfd: one that a debugger holds is readable long before it can be reaped. */
+static int run_on_left(sd_event_source *s, uint64_t usec, void *userdata) {
+        int fd = (int) (intptr_t) userdata;
+        siginfo_t info = {};
+        if (waitid(P_PIDFD, (id_t) fd, &info, WEXITED | WNOHANG) < 0 || info.si_pid != 0) {
+                close_fd(fd);
+                return sd_event_source_set_floating(s, false); /* the loop's reference was the last one */
+        }
+        int r = sd_event_source_set_time_relative(s, LEFT_PAUSE);
+        return r < 0 ? r : sd_event_source_set_enabled(s, SD_EVENT_ONESHOT);
+}
+
+void run_leave(struct Run *run, sd_event *event) {
+        if (run->pidfd < 0)
+                return;
+        run->source = sd_event_source_disable_unref(run->source);
+        int fd = TAKE_FD(run->pidfd);
+        int r = sd_event_add_time_relative(event, NULL, CLOCK_MONOTONIC, LEFT_PAUSE, 0, run_on_left, (void *) (intptr_t) fd);
+        if (r < 0) {
+                log_error_errno(r, "Failed to keep an eye on a process that does not die: %m");
+                close_fd(fd);
+        }
 }

@@ -28,3 +28,5 @@ int run_start(struct Run *r, const struct RunSetup *setup, const struct RunSpec 
 /* Reaps the main process if it has ended: 1 and *ret, else 0. */
 int run_reap(struct Run *r, struct MainExit *ret);
 void run_done(struct Run *r);
+/* The main process does not die: it is forgotten, and reaped whenever it does. */
+void run_leave(struct Run *r, sd_event *event);

@@ -206,3 +206,9 @@ int tree_sweep(int dir, const char *name, usec_t deadline) {
                 r = wait_empty(old, deadline);
         return r < 0 ? r : remove_tree(dir, name, DEPTH_MAX);
 }
+
+bool tree_own_is_ours(void) {
+        _cleanup_free_ char *path = NULL;
+        struct stat st;
+        return tree_own_folder(&path) >= 0 && stat(path, &st) >= 0 && st.st_uid == geteuid() && (st.st_mode & S_IWUSR);
+}

@@ -9,6 +9,8 @@ int tree_mount_point(const char *mountinfo, char **ret);
 int tree_own_path(const char *cgroup, char **ret);
 /* The folder of this process's own cgroup; never the leaf `supervisor` that an earlier life moved us to. */
 int tree_own_folder(char **ret);
+/* May we, as its owner and without any capability, make and remove folders in it? */
+bool tree_own_is_ours(void);
 /* The bits of the words in a cgroup.controllers or cgroup.subtree_control file of this folder. */
 int tree_controllers(int dir, const char *file, unsigned *ret);
 /* Moves every process of `dir` that is ours to move into its leaf `supervisor`. 1 = controllers can be enabled now, 0 = others are left. */
