@@ -7,22 +7,10 @@ from range.programs import Tally
 CASES = [pytest.param(p, r, id=f"{p.name}-{r}") for p in programs.all_in("attack", "deny") for r in p.runtimes]
 
 
-@pytest.fixture
-def arguments(host):
-    """What some attacks are told about the host."""
-    return {
-        "deny-read-only.c": [host.shared],
-        "deny-host-files.py": [*host.hidden, host.socket_path],
-        "deny-host-files.js": [*host.hidden, host.socket_path],
-        "deny-host-files.sh": [*host.hidden, host.socket_path],
-        "deny-host-sockets.py": [host.port, host.abstract, host.socket_path],
-    }
-
-
 @pytest.mark.parametrize("program, runtime", CASES)
-def test_attack_fails(daemon, arguments, program, runtime):
+def test_attack_fails(daemon, host, program, runtime):
     """Nothing that the program tries succeeds."""
-    call = program.run(daemon, runtime, arguments.get(program.name, ()), timeout=60)
+    call = program.run(daemon, runtime, host.told(program.name), timeout=60)
     Tally(call).check_all_refused(program.attempts)
 
 

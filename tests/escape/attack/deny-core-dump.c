@@ -1,5 +1,5 @@
 /* Where core_pattern names a program, a crash starts it on the host as root, unless the limit is exactly 1: it is, and it must stay so.
- * ATTEMPTS: 12 */
+ * ATTEMPTS: 13 */
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
@@ -15,6 +15,8 @@ static int crash(void *argument) {
 int main(void) {
         const struct rlimit zero = {0, 0}, soft = {0, 1}, more = {RLIM_INFINITY, RLIM_INFINITY};
         struct rlimit now;
+        errno = EPERM;
+        attempt("limit is not 1 at first", getrlimit(RLIMIT_CORE, &now) == 0 && now.rlim_cur == 1 && now.rlim_max == 1 ? -1 : 0);
         attempt("setrlimit to 0", syscall(SYS_setrlimit, RLIMIT_CORE, &zero));
         attempt("setrlimit to soft 0", syscall(SYS_setrlimit, RLIMIT_CORE, &soft));
         attempt("setrlimit to infinite", syscall(SYS_setrlimit, RLIMIT_CORE, &more));

@@ -15,7 +15,9 @@ static void make(void) {
                 unsigned major, minor;
         } nodes[] = {{"sda", S_IFBLK, 8, 0}, {"vda", S_IFBLK, 254, 0}, {"loop0", S_IFBLK, 7, 0}, {"mem", S_IFCHR, 1, 1},    {"kmsg", S_IFCHR, 1, 11},
                      {"null", S_IFCHR, 1, 3}, {"tty", S_IFCHR, 5, 0},   {"tun", S_IFCHR, 10, 200}, {"fuse", S_IFCHR, 10, 229},
-                     {"kvm", S_IFCHR, 10, 232}};
+                     {"kvm", S_IFCHR, 10, 232},
+                     /* which the kernel itself lets everybody make, for overlays */
+                     {"whiteout", S_IFCHR, 0, 0}};
         static const char *const folders[] = {"/workspace", "/tmp", "/dev/shm", "/dev"};
         char path[64], name[96];
         for (size_t f = 0; f < COUNT(folders); f++)

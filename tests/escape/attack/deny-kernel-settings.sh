@@ -39,5 +39,8 @@ attempt ip link add dummy0 type dummy
 attempt rm -f /dev/null
 attempt ln -sf /proc/sys/kernel/core_pattern /dev/null
 attempt mv /dev/null /tmp/null
-attempt cat /proc/kcore
+for file in kcore cmdline kallsyms interrupts partitions diskstats iomem ioports keys key-users config.gz timer_list sched_debug slabinfo locks swaps \
+        modules vmallocinfo zoneinfo pagetypeinfo schedstat kpagecount acpi/event bus/pci/devices pressure/cpu; do
+        attempt grep -q . /proc/$file
+done
 finish

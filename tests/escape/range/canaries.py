@@ -1,4 +1,5 @@
 """What on the host no attack may read or change: files with a secret, settings of the kernel, the mounts, the daemon's own programs."""
+import ctypes
 import glob
 import hashlib
 import os
@@ -8,7 +9,9 @@ import socket
 import threading
 
 from kit.daemon import BUILD
+from kit.machine import wait_until
 
+_libc = ctypes.CDLL(None, use_errno=True)
 SECRET = "glovebox-canary-" + secrets.token_hex(16)
 NAME = f"glovebox-canary-{os.getpid()}"
 # Folders of the host; a cell must not see what is in them.
@@ -63,6 +66,10 @@ class Host:
         self.stat = {p: self._stat(p) for p in self.files}
         self.programs = {p: digest(p) for p in helpers()}
         self.settings = self._settings()
+        self.name = socket.gethostname()
+        self.memory_key = 0x47420000 + os.getpid() % 0x10000
+        self.memory = _libc.shmget(self.memory_key, 4096, 0o1666)
+        assert self.memory >= 0, "no shared memory on the host"
         self._listen()
 
     def _listen(self):
@@ -97,6 +104,19 @@ class Host:
     def _mounts():
         return [line.split(" - ")[0].split(" ", 1)[1] for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()]
 
+    def told(self, name):
+        """What the attack of that name is told about the host."""
+        arguments = {
+            "deny-read-only.c": [self.shared],
+            "deny-host-files.py": [*self.hidden, self.socket_path],
+            "deny-host-files.js": [*self.hidden, self.socket_path],
+            "deny-host-files.sh": [*self.hidden, self.socket_path],
+            "deny-host-sockets.py": [self.port, self.abstract, self.socket_path],
+            "deny-shared-facts.c": [self.name, self.memory_key],
+            "deny-host-processes.c": [os.getpid()],
+        }
+        return [str(a) for a in arguments.get(name, ())]
+
     def look(self):
         self.mounts = self._mounts()
 
@@ -109,9 +129,17 @@ class Host:
         assert [l.visits for l in self.listeners] == [0, 0, 0], "an attack reached a socket of the host"
         assert not glob.glob("/workspace*") and not os.path.exists("/tmp/PWNED"), "an attack left a file on the host"
 
+    def visited(self):
+        """Whether anybody came to a socket of the host, as a test of a layer that is off wants it; forgotten with the answer."""
+        came = wait_until(lambda: any(l.visits for l in self.listeners), 1)
+        for listener in self.listeners:
+            listener.visits = 0
+        return came
+
     def remove(self):
         for listener in self.listeners:
             listener.socket.close()
         os.unlink(self.socket_path)
         for path in self.files:
             path.unlink()
+        _libc.shmctl(self.memory, 0, None)

@@ -10,6 +10,8 @@ import pathlib
 import re
 import subprocess
 
+from kit.daemon import BUILD  # noqa: F401
+
 HERE = pathlib.Path(__file__).resolve().parent.parent
 RUNTIME_OF = {".py": "python", ".js": "javascript", ".sh": "bash"}
 C_RUNTIMES = ("bash", "python", "javascript")
