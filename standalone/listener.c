@@ -4,6 +4,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <sys/fsuid.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -28,10 +29,29 @@ static int remove_stale(const struct sockaddr_un *address, int type) {
         return unlink(address->sun_path) < 0 ? -errno : 0;
 }
 
+/* The socket is born with its group and its mode (the kernel takes it from fd): nothing is changed by its path afterwards, which whoever may
+ * write to the folder could have swapped for another file's. */
+static int bind_as(int fd, const struct sockaddr_un *address, gid_t gid) {
+        mode_t mask;
+        gid_t own;
+        int r;
+
+        if (fchmod(fd, 0660) < 0)
+                return -errno;
+        mask = umask(0);
+        own = (gid_t) setfsgid(gid);
+        if ((gid_t) setfsgid(gid) == gid)
+                r = bind(fd, (const struct sockaddr *) address, sizeof(*address)) < 0 ? -errno : 0;
+        else
+                r = -EPERM;
+        (void) setfsgid(own);
+        (void) umask(mask);
+        return r;
+}
+
 static int open_unix(const char *path, int type, gid_t gid) {
         struct sockaddr_un address = { .sun_family = AF_UNIX };
         int fd _cleanup_close_ = -EBADF;
-        mode_t mask;
         int r;
 
         if (path[0] != '/' || strlen(path) >= sizeof(address.sun_path))
@@ -43,13 +63,10 @@ static int open_unix(const char *path, int type, gid_t gid) {
         fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (fd < 0)
                 return -errno;
-        /* Nobody may connect before the socket has its group. */
-        mask = umask(0177);
-        r = bind(fd, (const struct sockaddr *) &address, sizeof(address)) < 0 ? -errno : 0;
-        (void) umask(mask);
+        r = bind_as(fd, &address, gid);
         if (r < 0)
                 return r;
-        if (lchown(path, (uid_t) -1, gid) < 0 || chmod(path, 0660) < 0 || listen(fd, BACKLOG) < 0)
+        if (listen(fd, BACKLOG) < 0)
                 return -errno;
         return TAKE_FD(fd);
 }

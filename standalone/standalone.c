@@ -300,8 +300,17 @@ static void on_signal(struct Standalone *s) {
         advance(s);
 }
 
+/* From now on a caller may have taken the server over: it could send a socket along whose closing blocks us (SO_LINGER). What it says later is
+ * of no interest, so nothing is received any more; and nobody who tells us something waits in vain. */
+static void stop_listening(struct Standalone *s) {
+        if (shutdown(s->notify_fd, SHUT_RD) < 0)
+                (void) log_warning_errno(errno, "Cannot shut the notify socket: %m");
+        s->notify_is_shut = true;
+}
+
 static void say_ready(struct Standalone *s) {
         s->ready = true;
+        stop_listening(s);
         (void) printf("ready:");
         for (size_t i = 0; i < s->listeners.n; i++)
                 (void) printf(" %s", s->listeners.addresses[i]);
@@ -376,7 +385,7 @@ static void on_time(struct Standalone *s) {
 
 int standalone_run(struct Standalone *s) {
         while (s->phase != PHASE_STOPPED) {
-                struct pollfd fds[] = { { s->signal_fd, POLLIN, 0 }, { s->notify_fd, POLLIN, 0 } };
+                struct pollfd fds[] = { { s->signal_fd, POLLIN, 0 }, { s->notify_is_shut ? -1 : s->notify_fd, POLLIN, 0 } };
 
                 on_time(s);
                 if (poll(fds, ELEMENTSOF(fds), poll_timeout(s)) < 0 && errno != EINTR)
@@ -392,7 +401,7 @@ int standalone_run(struct Standalone *s) {
 void standalone_done(struct Standalone *s) {
         listeners_done(&s->listeners);
         s->spawner_fd = close_fd(s->spawner_fd);
-        s->notify_fd = close_fd(s->notify_fd);
+        /* What lies unread in the notify socket may be made to block its closing, but not our exit, which closes it. */
         s->signal_fd = close_fd(s->signal_fd);
         if (s->lock_fd >= 0 && s->spawner_path)
                 (void) unlink(s->spawner_path);

@@ -26,7 +26,7 @@ struct Standalone {
         int exit_status;
         int signal_fd, notify_fd, lock_fd, spawner_fd;
         char *notify_path, *spawner_path;
-        bool ready;
+        bool ready, notify_is_shut;
         struct Listeners listeners;
         struct Child server, spawner;
 };

@@ -235,8 +235,12 @@ void end_run(void) {
         cell.report_size = n > 0 ? (size_t) n : 0;
 }
 
-void close_cell(void) {
+void send_close_cell(void) {
         SEND(close_cell, CLOSE_CELL, Glovebox__Internal__CloseCell v_ = GLOVEBOX__INTERNAL__CLOSE_CELL__INIT; v_.cell = cell.id);
+}
+
+void close_cell(void) {
+        send_close_cell();
         next_until(CASE(CELL_CLOSED));
         assert_string_equal(cell.left, "");
         close_cell_fds();

@@ -53,6 +53,7 @@ void start_code(const char *runtime, const char *code);
 void ask_waiting(void);
 void send_end_run(uint64_t run);
 void end_run(void);
+void send_close_cell(void);
 void close_cell(void);
 /* All of it. */
 void run_code(const char *runtime, const char *code);

@@ -17,7 +17,9 @@
 #include "spawner/job.h"
 #include "spawner/limits/leaf.h"
 #include "spawner/limits/tree.h"
+#include "spawner/log-limit.h"
 #include "spawner/message.h"
+#include "spawner/reload.h"
 #include "spawner/slots.h"
 #include "spawner/waiting.h"
 
@@ -389,6 +391,44 @@ static void test_message_garbage(void **state) {
         assert_int_equal(calls, 0);
 }
 
+static void test_log_limit(void **state) {
+        struct LogLimit l = {};
+        uint64_t left_out = 1;
+        usec_t now = 1000 * USEC_PER_SEC;
+        for (int i = 0; i < LOG_LIMIT_LINES; i++) {
+                assert_true(log_limit_may(&l, now, &left_out));
+                assert_int_equal(left_out, 0);
+        }
+        for (int i = 0; i < 1000; i++)
+                assert_false(log_limit_may(&l, now + LOG_LIMIT_TIME - 1, &left_out));
+        assert_true(log_limit_may(&l, now + LOG_LIMIT_TIME, &left_out));
+        assert_int_equal(left_out, 1000);
+        assert_true(log_limit_may(&l, now + LOG_LIMIT_TIME, &left_out));
+        assert_int_equal(left_out, 0);
+}
+
+static void test_reload(void **state) {
+        char *args[] = {(char *) "{code}", NULL}, *other_args[] = {(char *) "-u", (char *) "{code}", NULL};
+        struct Runtime a[] = {{.key = (char *) "python", .exec = (char *) "/usr/bin/python3", .args = args, .file = (char *) "python.conf"}}, b[] = {a[0]};
+        struct Config was = {.runtimes = a, .n_runtimes = 1, .uid_start = 70000, .uid_count = 100}, is = was;
+        is.runtimes = b;
+        assert_null(reload_needs_restart(&was, &is));
+        is.caps.memory_bytes = 1; /* taken over at once */
+        assert_null(reload_needs_restart(&was, &is));
+        b[0].args = other_args;
+        assert_string_equal(reload_needs_restart(&was, &is), "python.conf");
+        b[0].args = args;
+        b[0].exec = (char *) "/usr/bin/python3.12";
+        assert_string_equal(reload_needs_restart(&was, &is), "python.conf");
+        is.n_runtimes = 0;
+        assert_string_equal(reload_needs_restart(&was, &is), "runtimes.d");
+        is.uid_start++;
+        assert_string_equal(reload_needs_restart(&was, &is), "uid-range");
+        is.uid_start--;
+        is.seccomp_allow = other_args;
+        assert_string_equal(reload_needs_restart(&was, &is), "seccomp-allow");
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_events),          cmocka_unit_test(test_tree),
@@ -398,6 +438,7 @@ int main(void) {
                 cmocka_unit_test(test_waiting),         cmocka_unit_test(test_waiting_decides),
                 cmocka_unit_test(test_message_bounds),  cmocka_unit_test(test_message_garbage),
                 cmocka_unit_test(test_message_of_another_config),
+                cmocka_unit_test(test_log_limit),       cmocka_unit_test(test_reload),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
