@@ -17,6 +17,7 @@
 
 #define COPY_MAX (4 * MIB)
 #define RUNNER_DEPTH 6
+#define EXTRA_DEPTH 4
 #define LOCKED (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
 struct Template {
@@ -215,19 +216,30 @@ static int copy_from_root(struct Template *t, const char *path) {
         return in >= 0 ? copy_open_file(in, t->root, path) : is_absent(in) ? 0 : in;
 }
 
-/* 1 = it is there. */
 static int bind_folder(struct Template *t, int source, const char *path) {
         _cleanup_close_ int fd = open_in_root(source, path, O_PATH | O_DIRECTORY);
         if (fd < 0)
                 return is_absent(fd) ? 0 : fd;
         if (mkdirat(t->root, path, 0755) < 0)
                 return -errno;
-        int r = bind_from(source, path, LOCKED | MOUNT_ATTR_NOEXEC, path, t->root);
-        return r < 0 ? r : 1;
+        return bind_from(source, path, LOCKED | MOUNT_ATTR_NOEXEC, path, t->root);
+}
+
+static int copy_folder(struct Template *t, const char *path) {
+        int from = open_in_root(t->source, path, O_RDONLY | O_DIRECTORY);
+        if (from < 0)
+                return is_absent(from) ? 0 : from;
+        int r = mkdirat(t->root, path, 0755) < 0 ? -errno : 0;
+        _cleanup_close_ int to = openat(t->root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (r < 0 || to < 0) {
+                close_fd(from);
+                return r < 0 ? r : -errno;
+        }
+        return copy_tree(from, to, EXTRA_DEPTH);
 }
 
 /* Debian's Java has links from /usr into a folder named by its version. */
-static int make_java(struct Template *t) {
+static int copy_java(struct Template *t) {
         int fd = open_in_root(t->source, "etc", O_RDONLY | O_DIRECTORY);
         if (fd < 0)
                 return is_absent(fd) ? 0 : fd;
@@ -243,7 +255,7 @@ static int make_java(struct Template *t) {
                 if (strncmp(e->d_name, "java-", 5) != 0 || e->d_type != DT_DIR)
                         continue;
                 snprintf(path, sizeof path, "etc/%s", e->d_name);
-                r = bind_folder(t, t->source, path);
+                r = copy_folder(t, path);
         }
         closedir(dir);
         return r;
@@ -265,16 +277,18 @@ static int make_extras(struct Template *t) {
                 "etc/ld.so.conf",   "etc/locale.alias",   "etc/magic",      "etc/magic.mime",   "etc/matplotlibrc", "etc/mime.types",
                 "etc/networks",     "etc/os-release",     "etc/protocols",  "etc/rpc",          "etc/services",   "etc/ssl/openssl.cnf",
         };
-        static const char *const folders[] = {
-                "etc/alternatives", "etc/fonts", "etc/ld.so.conf.d", "etc/perl", "etc/python3", "etc/ssl/certs", "etc/terminfo",
-        };
+        static const char *const copied[] = {"etc/ld.so.conf.d", "etc/perl", "etc/python3"};
+        /* Full of links, which are not copied. */
+        static const char *const bound[] = {"etc/alternatives", "etc/fonts", "etc/ssl/certs"};
         int r = 0;
         for (size_t i = 0; i < ELEMENTSOF(files) && r >= 0; i++)
                 r = copy_from_root(t, files[i]);
-        for (size_t i = 0; i < ELEMENTSOF(folders) && r >= 0; i++)
-                r = bind_folder(t, t->source, folders[i]);
+        for (size_t i = 0; i < ELEMENTSOF(copied) && r >= 0; i++)
+                r = copy_folder(t, copied[i]);
+        for (size_t i = 0; i < ELEMENTSOF(bound) && r >= 0; i++)
+                r = bind_folder(t, t->source, bound[i]);
         if (r >= 0)
-                r = make_java(t);
+                r = copy_java(t);
         return r < 0 ? r : make_certificates(t);
 }
 
