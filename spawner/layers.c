@@ -89,12 +89,18 @@ void layers_note(struct Layers *l, enum Layer layer, int result, const char *att
                 snprintf(report->cause, sizeof report->cause, "cannot be probed (could code in a cell %s?): %s", attack, strerror(-result));
 }
 
+void layers_miss(struct Layers *l, enum Layer layer, const char *why) {
+        struct LayerReport *report = &l->reports[layer];
+        if (report->state == LAYER_MISSING)
+                return;
+        report->state = LAYER_MISSING;
+        snprintf(report->cause, sizeof report->cause, "%s", why);
+}
+
 void layers_block(struct Layers *l, enum Layer layer, const char *why) {
         snprintf(l->blocked, sizeof l->blocked, "%s", why);
-        if (layer == LAYER_NONE || l->reports[layer].state == LAYER_MISSING)
-                return;
-        l->reports[layer].state = LAYER_MISSING;
-        snprintf(l->reports[layer].cause, sizeof l->reports[layer].cause, "%s", why);
+        if (layer != LAYER_NONE)
+                layers_miss(l, layer, why);
 }
 
 static bool is_missing(const struct LayerReport *report) {

@@ -40,6 +40,8 @@ void layers_waive(struct Layers *l, char *const *names);
 uint32_t layers_waived(const struct Layers *l);
 /* A result of a probe: 0 = the attack failed; 1 = it succeeded; negative errno = it could not be tried. The worst one stays. */
 void layers_note(struct Layers *l, enum Layer layer, int result, const char *attack);
+/* The layer could not be made; cells are made without it. */
+void layers_miss(struct Layers *l, enum Layer layer, const char *why);
 /* The layer (or LAYER_NONE) could not be made, and so no cell. */
 void layers_block(struct Layers *l, enum Layer layer, const char *why);
 /* Every layer is in force or waived. */

@@ -157,7 +157,8 @@ static void probe_on_message(void *userdata, Glovebox__Internal__FromSpawner *m,
                 p->has_exited = true;
                 break;
         case GLOVEBOX__INTERNAL__FROM_SPAWNER__MESSAGE_CELL_CLOSED:
-                layers_note(p->layers, LAYER_CGROUP, !isempty(m->cell_closed->left), "outlive the kill of its cell");
+                if (p->is_complete || !isempty(m->cell_closed->left))
+                        layers_note(p->layers, LAYER_CGROUP, !isempty(m->cell_closed->left), "outlive the kill of its cell");
                 break;
         default:
                 break;
@@ -251,12 +252,6 @@ static int probe_run(struct Probe *p, unsigned runtime, uint32_t without) {
         return r;
 }
 
-static void tell_failure(struct Probe *p, enum Layer layer) {
-        char text[LAYER_TEXT_MAX];
-        snprintf(text, sizeof text, "a cell cannot be made, at step \"%s\": %s", p->step, strerror(-p->error));
-        layers_block(p->layers, layer, text);
-}
-
 /* Where a step of an optional layer fails, the others are probed without it. 1 = the cell was made. */
 static int probe_root(struct CellWorld *world, struct Layers *l, struct ProbeOrder *order, unsigned runtime, uint32_t without) {
         for (;;) {
@@ -271,11 +266,14 @@ static int probe_root(struct CellWorld *world, struct Layers *l, struct ProbeOrd
                 if (!*p.step)
                         return 1;
                 enum Layer layer = layer_of_step(p.step);
-                tell_failure(&p, layer);
-                if (layer == LAYER_NONE || !layer_is_optional(layer) || (order->without & LAYER_BIT(layer)))
+                char text[LAYER_TEXT_MAX];
+                snprintf(text, sizeof text, "a cell cannot be made, at step \"%s\": %s", p.step, strerror(-p.error));
+                if (layer == LAYER_NONE || !layer_is_optional(layer) || (order->without & LAYER_BIT(layer))) {
+                        layers_block(l, layer, text);
                         return 0;
+                }
+                layers_miss(l, layer, text);
                 without |= LAYER_BIT(layer);
-                l->blocked[0] = 0;
         }
 }
 

@@ -379,6 +379,19 @@ static int start_core_scheduling(struct Spawner *s, const struct Config *config,
         return 0;
 }
 
+static int start_filter(struct Spawner *s, const struct SpawnerSetup *setup, char **ret_error) {
+        s->stage = LAYER_SECCOMP;
+        int r = filter_new(setup->config, setup->waive, &s->world.seccomp, ret_error);
+        if (r >= 0 || !setup->check)
+                return r;
+        /* A check goes on without it. */
+        layers_miss(setup->layers, LAYER_SECCOMP, *ret_error ? *ret_error : strerror(-r));
+        free(*ret_error);
+        *ret_error = NULL;
+        s->world.without |= LAYER_BIT(LAYER_SECCOMP);
+        return 0;
+}
+
 /* Nobody is served before code in a cell has attacked every layer in vain, or the operator has waived it. */
 static int probe_wall(struct Spawner *s, const struct SpawnerSetup *setup, char **ret_error) {
         struct Layers *l = setup->layers;
@@ -440,12 +453,11 @@ static int spawner_start(struct Spawner *s, const struct SpawnerSetup *setup, ch
                 return r;
         s->stage = LAYER_CGROUP;
         r = start_cgroups(s, setup, ret_error);
-        s->stage = LAYER_NONE;
+        s->stage = r >= 0 ? LAYER_NONE : s->stage;
         if (r >= 0)
                 r = prepare_plan(s, config, ret_error);
-        s->stage = r >= 0 ? LAYER_SECCOMP : s->stage;
         if (r >= 0)
-                r = filter_new(config, setup->waive, &s->world.seccomp, ret_error);
+                r = start_filter(s, setup, ret_error);
         if (r < 0)
                 return r;
         s->stage = LAYER_NONE;
