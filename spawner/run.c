@@ -216,6 +216,11 @@ int run_start(struct Run *run, const struct RunSetup *setup, const struct RunSpe
         return r;
 }
 
+/* A process that asks to be traced is traced by its parent, which is us; then each of its signals is told like an exit, and is none. */
+static bool has_ended(const siginfo_t *info) {
+        return info->si_pid != 0 && (info->si_code == CLD_EXITED || info->si_code == CLD_KILLED || info->si_code == CLD_DUMPED);
+}
+
 int run_reap(struct Run *run, struct MainExit *ret) {
         siginfo_t info = {};
         struct rusage usage;
@@ -226,7 +231,7 @@ int run_reap(struct Run *run, struct MainExit *ret) {
                 log_error_errno(errno, "Failed to wait for a main process: %m");
                 return 0;
         }
-        if (info.si_pid == 0)
+        if (!has_ended(&info))
                 return 0;
         run->source = sd_event_source_disable_unref(run->source);
         run->pidfd = close_fd(run->pidfd);
@@ -254,7 +259,7 @@ void run_done(struct Run *run) {
 static int run_on_left(sd_event_source *s, uint64_t usec, void *userdata) {
         int fd = (int) (intptr_t) userdata;
         siginfo_t info = {};
-        if (waitid(P_PIDFD, (id_t) fd, &info, WEXITED | WNOHANG) < 0 || info.si_pid != 0) {
+        if (waitid(P_PIDFD, (id_t) fd, &info, WEXITED | WNOHANG) < 0 || has_ended(&info)) {
                 close_fd(fd);
                 return sd_event_source_set_floating(s, false); /* the loop's reference was the last one */
         }
