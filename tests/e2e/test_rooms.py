@@ -182,3 +182,13 @@ def test_unknown_waiver_is_an_error(make_daemon):
     assert daemon.process.wait(machine.seconds(15)) != 0
     wait_until(lambda: "memroy" in daemon.log, 2)
     assert "memroy" in daemon.log
+
+
+@pytest.mark.parametrize("given, inside", [(10, 10), (-5, 0)])
+def test_priority_of_the_daemon(make_daemon, given, inside):
+    """Started nicer the daemon serves and its cells are as nice; started with a better priority than the default, cells do not get it."""
+    daemon = make_daemon(start=False)
+    command = ["nice", "-n", str(given - os.nice(0)), *daemon.command()]
+    daemon.command = lambda: command
+    daemon.start()
+    assert daemon.run("nice").stdout == b"%d\n" % inside
