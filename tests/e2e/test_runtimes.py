@@ -1,0 +1,75 @@
+"""Several versions of a runtime side by side, each with a root of its own: from a caller's request to the files that the code sees."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from kit.call import CODES, request
+from kit.daemon import Daemon
+
+PROGRAMS = ("bash", "cat", "ls", "id")
+
+
+def make_root(root, version):
+    """A system of a shell and its libraries, as mmdebstrap would make a larger one."""
+    for folder in ("usr/bin", "usr/lib", "usr/lib64", "etc/ssl/certs", "opt"):
+        (root / folder).mkdir(parents=True)
+    for link, target in (("bin", "usr/bin"), ("lib", "usr/lib"), ("lib64", "usr/lib64")):
+        (root / link).symlink_to(target)
+    for program in PROGRAMS:
+        real = shutil.which(program)
+        shutil.copy(real, root / "usr/bin" / program)
+        for library in re.findall(r"(/\S+)", subprocess.run(["ldd", real], capture_output=True, text=True, check=True).stdout):
+            to = root / "usr" / re.sub("^/(usr/)?", "", library)
+            to.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(library, to)
+    (root / "usr/version").write_text(version + "\n")
+    (root / "opt/tool").write_text("tool of " + version + "\n")
+    (root / "etc/ssl/certs/ca-certificates.crt").write_text("certificates of " + version + "\n")
+    (root / "etc/mime.types").symlink_to("/etc/shadow")
+
+
+@pytest.fixture(scope="module")
+def versions():
+    d = Daemon()
+    folder = d.folder / "runtimes.d"
+    folder.mkdir()
+    for version in ("3.11", "3.12"):
+        root = d.folder / f"root-{version}"
+        make_root(root, version)
+        (folder / f"own-{version}.conf").write_text(f"[runtime]\nname = own\nversion = {version}\nexec = /bin/bash\ncode-name = main.sh\n"
+                                                    f"env = PATH=/bin\nroot = {root}\n")
+    d.start()
+    yield d
+    d.stop()
+
+
+@pytest.mark.parametrize("version", ["3.11", "3.12"])
+def test_each_version_has_its_own_root(versions, version):
+    """The name with a version runs in that version's root, and sees nothing of the host's or the other's."""
+    run = versions.run("cat /usr/version /opt/tool /etc/ssl/certs/*; ls /usr; id -un; [ -e /etc/mime.types ] || echo no link out", f"own:{version}")
+    assert run.stdout.decode().split("\n") == [version, f"tool of {version}", f"certificates of {version}", "bin", "lib", "lib64", "version",
+                                               "sandbox", "no link out", ""], run
+
+
+def test_the_name_alone_is_the_first(versions):
+    """Without a version the first one runs; a version that is not there is refused by name."""
+    assert versions.run("cat /usr/version", "own").stdout == b"3.11\n"
+    refused = versions.refused(request("true", "own:2.7"))
+    assert refused.code == CODES.INVALID_ARGUMENT and list(refused.fields) == ["runtime"], refused
+
+
+def test_both_are_told(versions):
+    """GetInfo tells of both versions, and of each that it is available."""
+    told = [r for r in versions.info().runtimes if r.name.split(":")[0] == "own"]
+    assert len(told) == 2 and all(r.available for r in told), told
+
+
+def test_a_root_needs_no_certificates(daemon):
+    """The host's runtimes have the host's certificates, whole: the bundle and what it is made of."""
+    run = daemon.run("ls /etc/ssl/certs | wc -l; head -c 27 /etc/ssl/certs/ca-certificates.crt", "bash")
+    count, begin = run.stdout.decode().split("\n", 1)
+    assert int(count) == len(os.listdir("/etc/ssl/certs")) and begin == pathlib.Path("/etc/ssl/certs/ca-certificates.crt").read_text()[:27]
