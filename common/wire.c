@@ -3,6 +3,10 @@
 
 #include <sys/socket.h>
 
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83 /* Linux 6.16 */
+#endif
+
 #define WIRE_FIELDS_MAX 4096
 #define WIRE_MEMORY_MAX MIB
 
@@ -160,4 +164,10 @@ ProtobufCMessage *wire_unpack(const ProtobufCMessageDescriptor *type, const uint
                         return NULL;
         /* Memory is malloc's, so the message may be freed with protobuf-c's own allocator. */
         return protobuf_c_message_unpack(type, &allocator, size, bytes);
+}
+
+void wire_refuse_descriptors(int fd) {
+        const int off = 0;
+
+        (void) setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off));
 }

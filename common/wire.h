@@ -27,3 +27,6 @@ void wire_packet_done(struct WirePacket *packet);
 
 /* Unpacks with bounds: the message's own size and count checks of protobuf-c plus a budget of memory. NULL when malformed. */
 ProtobufCMessage *wire_unpack(const ProtobufCMessageDescriptor *type, const uint8_t *bytes, size_t size);
+/* On a listening or a datagram socket: whoever sends to it cannot send descriptors along, whose closing may block us (SO_LINGER). Linux 6.16;
+ * on older kernels they are received and closed. */
+void wire_refuse_descriptors(int fd);

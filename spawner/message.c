@@ -77,13 +77,23 @@ static const struct CellKind *kind_by_name(const char *name) {
         return NULL;
 }
 
+/* It goes into the log, where it must not look like a line of its own. */
+static bool is_tag(const char *s) {
+        if (strlen(s) > CELL_TAG_MAX || !utf8_is_valid(s, strlen(s)))
+                return false;
+        for (; *s; s++)
+                if ((unsigned char) *s < 0x20 || *s == 0x7f)
+                        return false;
+        return true;
+}
+
 static int on_open_cell(struct Context *c, const ToSpawner *m) {
         const Glovebox__Internal__OpenCell *o = m->open_cell;
         const struct Runtime *runtime = isempty(o->runtime) ? NULL : config_runtime(c->bounds->config, o->runtime);
         struct CellSpec spec = {.id = o->cell, .kind = kind_by_name(o->kind), .tag = o->tag};
         if (!spec.kind)
                 return refuse(c, "an unknown kind of cell");
-        if (strlen(o->tag) > CELL_TAG_MAX || !utf8_is_valid(o->tag, strlen(o->tag)))
+        if (!is_tag(o->tag))
                 return refuse(c, "tag");
         int r = check_limits(c, o->limits, &spec.limits);
         if (r < 0)

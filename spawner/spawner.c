@@ -492,6 +492,7 @@ int spawner_new(const struct SpawnerSetup *setup, struct Spawner **ret, char **r
                 return -ENOMEM;
         }
         s->listener = setup->listener;
+        wire_refuse_descriptors(s->listener);
         s->plan.init_program = s->world.start_program = s->world.probe_program = -EBADF;
         for (size_t i = 0; i < RUNTIMES_MAX; i++)
                 s->usernses[i] = -EBADF;

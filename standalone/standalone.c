@@ -20,6 +20,7 @@
 
 #include "common/config.h"
 #include "common/log.h"
+#include "common/wire.h"
 
 #define STOP_MARGIN (10 * USEC_PER_SEC)
 
@@ -71,6 +72,7 @@ static int open_notify(struct Standalone *s, const char *state, uid_t uid) {
             bind(s->notify_fd, (const struct sockaddr *) &address, sizeof(address)) < 0 || chmod(s->notify_path, 0600) < 0 ||
             lchown(s->notify_path, uid, (gid_t) -1) < 0)
                 return log_error_errno(errno, "Cannot make the socket %s: %m", s->notify_path);
+        wire_refuse_descriptors(s->notify_fd);
         return 0;
 }
 
