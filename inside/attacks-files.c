@@ -95,7 +95,9 @@ static int fill(const char *path, uint64_t cap) {
 }
 
 static int overfill(const struct ProbeOrder *o) {
-        static const char *const files[] = {"/workspace/glovebox-probe", "/tmp/glovebox-probe", "/dev/shm/glovebox-probe"};
+        static const char *const files[] = {
+                "/dev/shm/glovebox-probe", "/home/sandbox/glovebox-probe", "/tmp/glovebox-probe", "/workspace/glovebox-probe",
+        };
         for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
                 int r = fill(files[i], o->workspace_bytes);
                 if (r != 0)

@@ -294,6 +294,8 @@ static int run_check(struct Main *m) {
         (void) raise_limits(); /* the probes tell what comes of it */
         int r = sd_event_default(&m->event);
         if (r >= 0)
+                r = watch_signals(m);
+        if (r >= 0)
                 r = check_run(m->config, m->event, arg_waive, broken_layers(), arg_json);
         return r > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

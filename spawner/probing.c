@@ -120,8 +120,10 @@ static int begin_answers(struct Probe *p, const struct RunFds *fds) {
                 return -EMFILE;
         /* It fits into the pipe: nobody has to read for that. */
         ssize_t n = write(job, p->order, sizeof *p->order);
-        if (n != (ssize_t) sizeof *p->order)
-                return n < 0 ? -errno : -EIO;
+        if (n < 0 && errno != EPIPE) /* if it has gone, its report says why */
+                return -errno;
+        if (n >= 0 && n != (ssize_t) sizeof *p->order)
+                return -EIO;
         int r = set_nonblock(p->answers, true);
         if (r >= 0)
                 r = set_nonblock(p->report, true);
