@@ -72,3 +72,17 @@ def test_operators_may_add_and_take_calls(make_daemon):
     assert daemon.run("strace -V >/dev/null 2>&1; mkfifo /tmp/f").outcome == "FAILED"
     tally = Tally(programs.named("deny-kernel-calls.c").run(daemon))
     assert all("ptrace" in line for line in tally.escaped), tally.escaped
+
+
+def test_a_program_that_asks_to_be_traced_is_not_taken_for_dead(make_daemon):
+    """Where the operator allows ptrace, the spawner becomes the tracer of a program that asks for it: no stop of it passes for its end."""
+    daemon = make_daemon(config={"spawner": {"seccomp-allow": "ptrace"}})
+    code = "import ctypes, os, signal\nctypes.CDLL(None).ptrace(0, 0, 0, 0)\nprint('asked')\nos.kill(os.getpid(), signal.SIGUSR1)\nprint('never')"
+    call = daemon.run(code, "python", timeout=1)
+    assert call.outcome == "TIMED_OUT" and call.stdout == b"asked\n", call
+    second = daemon.run("import ctypes, os\nctypes.CDLL(None).ptrace(0, 0, 0, 0)\nos._exit(7)", "python")
+    assert second.outcome == "FAILED" and second.result.exit_code == 7, second
+    third = daemon.call(code, "python", timeout=30)
+    third.until_output(b"asked")
+    daemon.cancel(third.id)
+    assert third.wait().outcome == "CANCELLED"

@@ -18,6 +18,7 @@ NAME = f"glovebox-canary-{os.getpid()}"
 HIDDEN = ("/root", "/home", "/etc", "/var/tmp", "/var/lib", "/run", "/opt", "/srv", "/tmp", "/dev/shm")
 # Here a cell may see it, and no more.
 SHARED = "/usr/local/share"
+WATCHED = ("/", "/usr", "/etc", "/proc", "/sys", "/dev", "/tmp", "/home", "/root", "/run", "/var", "/workspace", "/bin", "/lib", "/sbin", "/lib64")
 SETTINGS = ("kernel/core_pattern", "kernel/hostname", "kernel/domainname", "kernel/modprobe", "kernel/hotplug", "kernel/sysrq", "kernel/pid_max",
             "kernel/randomize_va_space", "kernel/yama/ptrace_scope", "kernel/dmesg_restrict", "kernel/unprivileged_bpf_disabled",
             "kernel/keys/maxkeys", "kernel/ns_last_pid_absent", "kernel/shmmax", "kernel/msgmax", "vm/overcommit_memory", "vm/swappiness",
@@ -102,7 +103,9 @@ class Host:
 
     @staticmethod
     def _mounts():
-        return [line.split(" - ")[0].split(" ", 1)[1] for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()]
+        """What is mounted where an attack would want it; other programs of the host may mount elsewhere meanwhile."""
+        fields = [line.split() for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()]
+        return sorted((f[3], f[4], f[5]) for f in fields if f[4] in WATCHED or f[4].startswith(("/proc/", "/usr/", "/etc/", "/dev/", "/workspace")))
 
     def told(self, name):
         """What the attack of that name is told about the host."""
@@ -125,7 +128,8 @@ class Host:
             assert path.read_text().startswith(SECRET) and self._stat(path) == self.stat[path], f"an attack changed {path}"
         assert {p: digest(p) for p in self.programs} == self.programs, "an attack changed a program of the daemon"
         assert self._settings() == self.settings, "an attack changed a setting of the kernel"
-        assert self._mounts() == self.mounts, "an attack changed the host's mounts"
+        mounts = self._mounts()
+        assert mounts == self.mounts, f"an attack changed the host's mounts: {set(mounts) ^ set(self.mounts)}"
         assert [l.visits for l in self.listeners] == [0, 0, 0], "an attack reached a socket of the host"
         assert not glob.glob("/workspace*") and not os.path.exists("/tmp/PWNED"), "an attack left a file on the host"
 
