@@ -7,6 +7,7 @@ install(DIRECTORY inside/ DESTINATION lib/glovebox/inside
 install(DIRECTORY spawner/policy DESTINATION lib/glovebox FILES_MATCHING PATTERN "*.policy")
 install(FILES systemd/glovebox.conf DESTINATION share/doc/glovebox OPTIONAL)
 install(FILES README.md LICENSE DESTINATION share/doc/glovebox OPTIONAL)
+install(FILES docs/architecture.md docs/security.md DESTINATION share/doc/glovebox/docs OPTIONAL)
 install(DIRECTORY proto/glovebox DESTINATION share/glovebox/proto FILES_MATCHING PATTERN "*.proto")
 # The client writes the shells' completions itself, from its table of options.
 if(TARGET glovebox)
