@@ -25,7 +25,7 @@ const struct Option option_table[] = {
         { "env", 'e', OPTION_PAIR, "NAME=VALUE", CODE, VERB_RUN, AT(env), .field = "env",
           .help = "a variable of its environment (again for more)" },
         { "stdin", 0, OPTION_TEXT, "FILE", CODE, VERB_RUN, AT(stdin_file), .field = "stdin", .words = "FILE",
-          .help = "its standard input; default: ours, when that is a file or a pipe; at most 16 MiB" },
+          .help = "its standard input, read to its end first; default: ours, when that is a file or a pipe" },
         { "no-stdin", 0, OPTION_FLAG, NULL, CODE, VERB_RUN, AT(no_stdin), .help = "pass no standard input on" },
         { "file", 'f', OPTION_LIST, "SRC[:DEST]", CODE, VERB_RUN, AT(files), .field = "files", .words = "FILE",
           .help = "put a file into its /workspace (again for more); together at most 64 MiB" },
@@ -62,7 +62,7 @@ const struct Option option_table[] = {
         { "heartbeat-interval", 0, OPTION_TIME, "TIME", WATCH, VERB_RUN, AT(heartbeat_interval), .field = "heartbeat_interval",
           .help = "how often the server reports on it: 100ms to 60s (5s)" },
         { "detach", 'd', OPTION_FLAG, NULL, WATCH, VERB_RUN, AT(detach), .field = "detached",
-          .help = "print the execution's id and leave; it runs on" },
+          .help = "print the execution's id and leave; it runs on, what it prints cannot be read later" },
 
         { "label", 'l', OPTION_PAIR, "NAME=VALUE", NAMES, VERB_RUN, AT(labels), .field = "labels",
           .help = "shown by ps and in the audit log (again for more)" },
