@@ -3,6 +3,7 @@
 #include "client/channel.h"
 
 #include <fcntl.h>
+#include <grp.h>
 #include <grpc/grpc_posix.h>
 #include <grpc/grpc_security.h>
 #include <grpc/support/log.h>
@@ -10,6 +11,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 
@@ -172,17 +174,33 @@ static int tcp_probe(const struct Target *t, usec_t until, const char **ret_why)
 
 #define ANOTHER "--server or GLOVEBOX_SERVER choose another"
 
-static int fault_unix(const char *server, int error) {
+/* The server gives its socket to the group `glovebox`; where there is none, to a number that nobody can join. */
+static int fault_denied(const char *server, const char *path) {
+        struct stat st;
+        const struct group *group;
+
+        if (stat(path, &st) < 0)
+                return console_fault("cannot reach %s: %s; you may not enter its folder", server, strerror(errno));
+        group = st.st_gid != 0 ? getgrgid(st.st_gid) : NULL;
+        if (group)
+                return console_fault("cannot reach %s: Permission denied; you may not use this socket: join its group "
+                                     "(`usermod -aG %s NAME`, then log in again)", server, group->gr_name);
+        return console_fault("cannot reach %s: Permission denied; only root may use this socket, until the server is started where there "
+                             "is a group for others (`useradd --system --user-group glovebox`, `usermod -aG glovebox NAME`)", server);
+}
+
+static int fault_unix(const char *server, const char *path, int error) {
         static const struct {
                 int error;
                 const char *cure;
         } cures[] = {
                 { ENOENT, "is gloveboxd running? " ANOTHER },
                 { ECONNREFUSED, "is gloveboxd running? " ANOTHER },
-                { EACCES, "you may not use this socket: join its group (usually `usermod -aG glovebox NAME`, then log in again)" },
                 { ENAMETOOLONG, "paths of Unix sockets have at most 107 bytes" },
         };
 
+        if (error == -EACCES)
+                return fault_denied(server, path);
         for (size_t i = 0; i < ELEMENTSOF(cures); i++)
                 if (cures[i].error == -error)
                         return console_fault("cannot reach %s: %s; %s", server, strerror(-error), cures[i].cure);
@@ -236,7 +254,7 @@ static int open_unix(struct Channel *c, const struct Target *t) {
 
         r = unix_connect(t->path, now_monotonic() + CONNECT_DEADLINE, &fd);
         if (r < 0)
-                return fault_unix(c->server, r);
+                return fault_unix(c->server, t->path, r);
         args[list.num_args++] = (grpc_arg) {
                 .type = GRPC_ARG_STRING, .key = (char *) GRPC_ARG_DEFAULT_AUTHORITY, .value.string = (char *) "localhost" };
         credentials = grpc_insecure_credentials_create();

@@ -222,6 +222,8 @@ int rpc_fault(const struct Rpc *rpc, const char *subject) {
         const char *message = isempty(rpc->message) ? "the server gave no reason" : rpc->message;
         char flag[64];
 
+        if (cure && strstr(message, "try again"))
+                cure = NULL; /* the server has said it */
         return console_fault("%s%s%s: %s%s%s%s", strempty(subject), subject ? ": " : "", rpc_code_name(rpc->code), message,
                              flag_of_field(message, flag, sizeof(flag)), cure ? "; " : "", strempty(cure));
 }

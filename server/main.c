@@ -78,7 +78,8 @@ static int parse_arguments(int argc, char **argv, struct Arguments *a) {
                 case 'v':
                         puts("gloveboxd " GLOVEBOX_VERSION);
                         return 0;
-                default:
+                default: /* getopt has said what is wrong */
+                        fputs("See gloveboxd --help.\n", stderr);
                         return -EINVAL;
                 }
         if (r >= 0 && optind < argc) {

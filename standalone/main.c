@@ -76,7 +76,8 @@ static int parse_arguments(int argc, char **argv, struct Options *o) {
                 case DEBUG_SECCOMP:
                         o->debug_seccomp = true;
                         break;
-                default:
+                default: /* getopt has said what is wrong */
+                        (void) fputs("See glovebox-standalone --help.\n", stderr);
                         return -EINVAL;
                 }
         if (optind < argc) {

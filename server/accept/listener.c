@@ -281,7 +281,9 @@ static int listen_unix(struct Listeners *ls, const char *name, char **ret_error)
         r = bind(fd, (struct sockaddr *) &address, sizeof(address)) < 0 ? -errno : 0;
         (void) umask(mask);
         if (r < 0 || listen(fd, BACKLOG) < 0)
-                return listener_fail(ret_error, r < 0 ? r : -errno, "%s: cannot listen: %s", name, strerror(r < 0 ? -r : errno));
+                return listener_fail(ret_error, r < 0 ? r : -errno, "%s: cannot listen: %s%s", name, strerror(r < 0 ? -r : errno),
+                                     r == -EACCES ? "; the server, which is not root, must be able to write to its folder "
+                                                    "(glovebox-standalone makes the socket for it)" : "");
         group = getgrnam("glovebox");
         if (group && chown(path, (uid_t) -1, group->gr_gid) < 0)
                 log_warning_errno(errno, "%s: cannot give the socket to group glovebox: %m", name);
