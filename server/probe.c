@@ -63,10 +63,13 @@ static void probe_failed(struct Probe *p, const char *why) {
 static void probe_succeeded(struct Probe *p) {
         struct Executions *x = p->owner;
         struct RuntimeStatus *s = p->status;
-        size_t n = 0;
+        size_t n = 0, from = 0;
 
-        for (; n < p->size && n < sizeof s->version - 1 && isprint((unsigned char) p->text[n]); n++)
-                s->version[n] = p->text[n];
+        /* The first line that is not empty: perl begins with an empty one. */
+        while (from < p->size && isspace((unsigned char) p->text[from]))
+                from++;
+        for (; from + n < p->size && n < sizeof s->version - 1 && isprint((unsigned char) p->text[from + n]); n++)
+                s->version[n] = p->text[from + n];
         s->version[n] = 0;
         s->available = true;
         s->probe = PROBE_DONE;
@@ -112,7 +115,8 @@ static void why_exited(struct Probe *p, bool signaled, int status, char why[256]
         if (n > 0 && report_parse(bytes, (size_t) n, &report) > 0)
                 (void) snprintf(why, 256, "its cell failed at step '%s': %s", report.step, strerrordesc_np(report.error) ?: "unknown error");
         else
-                (void) snprintf(why, 256, "asked for its version it ended with %s %d; is its interpreter installed?", signaled ? "signal" : "status", status);
+                (void) snprintf(why, 256, "asked for its version it ended with %s %d; set version-args to words after which its interpreter ends with status 0 "
+                                "(default --version)", signaled ? "signal" : "status", status);
 }
 
 static void probe_on_exited(bool signaled, int status, uint64_t max_rss, void *userdata) {
