@@ -207,11 +207,12 @@ def storm(path, count, read):
             for _ in can_write:
                 sent += 1
                 spawner.send(open_cell=open_cell(sent))
-            for _ in can_read:
-                kind = spawner.receive().WhichOneof("message")
+            while can_read:
+                try:
+                    kind = spawner.receive().WhichOneof("message")
+                except BlockingIOError:
+                    break
                 failed += kind == "cell_failed"
-                if kind == "cell_failed":
-                    continue
                 closed += kind == "cell_closed"
             if not read and not can_write:
                 break
@@ -263,6 +264,7 @@ def names(path):
     spawner = Spawner(path)
     for number, name in enumerate(("../bash", "/etc/passwd", "bash/../python", "", "bash\0/x", "x" * 60000, "bash:../..", "%s%n", "bash\n"), 1):
         spawner.send(open_cell=open_cell(number, runtime=name))
+        spawner.send(close_cell={"cell": number})
         message = spawner.receive()
         kind = message.WhichOneof("message")
         results[name[:20]] = message.cell_failed.step if kind == "cell_failed" else kind
@@ -277,7 +279,7 @@ def tags(path):
     for name, tag in (("newline", "x\nglovebox-spawner: forged"), ("return", "x\rforged"), ("escape", "\x1b[2Jforged"), ("long", "x" * 129)):
         spawner = Spawner(path)
         spawner.send(open_cell=open_cell(1, tag=tag))
-        spawner.send(end_run={"cell": 1, "run": 9})  # at the wrong time: the cell fails, and that is logged
+        attempt(lambda: spawner.send(end_run={"cell": 1, "run": 9}))  # at the wrong time: the cell fails, and that is logged
         results[name] = spawner.is_closed()
     return results
 
@@ -355,7 +357,8 @@ def process_attacks(pid):
     """What one process can do to another: the process's own parts of /proc, signals, tracing, its descriptors and namespaces."""
     folder = f"/proc/{pid}"
     pidfd = os.pidfd_open(pid)
-    remote = (ctypes.c_size_t * 2)(0, 0)
+    buffer = ctypes.create_string_buffer(16)
+    remote = (ctypes.c_size_t * 2)(ctypes.addressof(buffer), 16)
     memory = {f"open {part}": attempt(os.open, f"{folder}/{part}", os.O_RDWR if part == "mem" else os.O_RDONLY)
               for part in ("mem", "environ", "maps", "auxv", "syscall", "stack", "pagemap")}
     links = {f"read link {part}": attempt(os.readlink, f"{folder}/{part}") for part in ("exe", "cwd", "root", "ns/mnt", "ns/user", "fd/0", "fd/3")}

@@ -119,8 +119,7 @@ def test_second_connection_is_refused(daemon, attacker):
     """While the server is connected nobody else is, and the server notices nothing."""
     path = str(daemon.state / "spawner.sock")
     ids = [int(machine.status_field(daemon.server, key)[0]) for key in ("Uid", "Gid")]
-    call = daemon.call("read -t 3 x; echo done")
-    call.wait_for("started") if hasattr(call, "wait_for") else None
+    call = daemon.call("sleep 2; echo done")
     for _ in range(5):
         assert attacker("second_connection", *ids, path=path) == {"closed": True}
     assert call.wait(30).outcome == "COMPLETED"
@@ -174,8 +173,7 @@ def test_names_of_runtimes_are_no_paths(attack):
     """What is not the name of a configured runtime is refused; a NUL ends the name."""
     results = attack("names")
     assert len(results) == 9
-    by_nul = results.pop("bash\0/x")
-    assert by_nul in ("runtimes of the spawner", "begin", None) or by_nul, results
+    assert results.pop("bash\0/x") == "cell_closed"  # a cell of bash's
     assert set(results.values()) == {"runtimes of the spawner"}, results
 
 
@@ -254,7 +252,7 @@ def test_these_attacks_work_where_they_may(attacker):
         victim.wait()
 
 
-def test_files_are_out_of_reach(running, attacker, host):
+def test_files_are_out_of_reach(running, attacker):
     """The host's secrets, the state folder, and the cgroups of cells beyond the files it was handed."""
     daemon, pids, ids = running
     cell = next(f for f in daemon.cgroup.folders("cell-"))
@@ -262,7 +260,7 @@ def test_files_are_out_of_reach(running, attacker, host):
     secret = daemon.folder / "secret"
     secret.write_text("x")
     secret.chmod(0o600)
-    read = ["/etc/shadow", "/proc/kcore", "/proc/1/environ", "/dev/mem", "/dev/kmsg", str(secret), str(daemon.state / "spawner"), *map(str, host.hidden)]
+    read = ["/etc/shadow", "/proc/kcore", "/proc/1/environ", "/dev/mem", "/dev/kmsg", str(secret), str(daemon.state / "spawner")]
     write = ["/etc/passwd", str(daemon.config_file), "/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger",
              *[str(f / n) for f in (cell, leaf, cell.parent) for n in ("cgroup.procs", "cgroup.freeze", "cgroup.kill", "cgroup.threads")],
              str(daemon.cgroup.path / "cgroup.procs"), str(leaf / "cgroup.max.depth")]

@@ -27,7 +27,7 @@ async function files() {
 async function network() {
         const server = http.createServer((request, response) => response.end("served"));
         await new Promise(resolve => server.listen(0, "127.0.0.1", resolve));
-        const answer = await fetch("http://localhost:" + server.address().port + "/");
+        const answer = await fetch("http://127.0.0.1:" + server.address().port + "/");
         assert.equal(await answer.text(), "served");
         server.closeAllConnections();
         server.close();
