@@ -16,6 +16,7 @@
 #include "spawner/check.h"
 #include "spawner/layers.h"
 #include "spawner/machine.h"
+#include "spawner/probing.h"
 #include "spawner/reload.h"
 
 #define OPEN_FILES 65536
@@ -334,7 +335,7 @@ static int run(struct Main *m) {
         r = spawner_new(&setup, &m->spawner, &error);
         if (r < 0) {
                 log_error("%s", error ? error : strerror(-r));
-                return EX_CONFIG;
+                return probing_may_pass(r) ? EXIT_FAILURE : EX_CONFIG;
         }
         (void) sd_notify(0, "READY=1");
         log_info("Ready.");

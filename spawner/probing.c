@@ -18,7 +18,7 @@
 #include "spawner/machine.h"
 #include "spawner/steps/steps.h"
 
-#define PROBE_TIME (10 * USEC_PER_SEC)
+#define PROBE_TIME (30 * USEC_PER_SEC)
 #define FREEZE_TIME (1 * USEC_PER_SEC)
 #define REPORT_STEP_MAX 64
 
@@ -63,6 +63,14 @@ static enum Layer layer_of_step(const char *step) {
                 if (streq(step_layers[i].step, step))
                         return step_layers[i].layer;
         return LAYER_NONE;
+}
+
+bool probing_may_pass(int error) {
+        static const int passing[] = {-EAGAIN, -EMFILE, -ENFILE, -ENOMEM, -ETIMEDOUT};
+        for (size_t i = 0; i < ELEMENTSOF(passing); i++)
+                if (passing[i] == error)
+                        return true;
+        return false;
 }
 
 static void take_answer(struct Probe *p) {
@@ -267,6 +275,8 @@ static int probe_root(struct CellWorld *world, struct Layers *l, struct ProbeOrd
                         return r;
                 if (!*p.step)
                         return 1;
+                if (probing_may_pass(p.error))
+                        return p.error;
                 enum Layer layer = layer_of_step(p.step);
                 char text[LAYER_TEXT_MAX];
                 snprintf(text, sizeof text, "a cell cannot be made, at step \"%s\": %s", p.step, strerror(-p.error));

@@ -5,7 +5,9 @@ then, they would not find out on a machine that breaks it either."""
 import errno
 import json
 import os
+import signal
 import subprocess
+import time
 
 import pytest
 
@@ -244,6 +246,28 @@ def test_without_a_runtime(cgroup, tmp_path):
     config.write_text("[spawner]\nwaive = memory pids cpu io\n")
     status, report, layers = check_config(cgroup, config)
     assert status == 1 and "no runtime" in report["blocked"] and no_layer_in_force(layers)
+
+
+def test_every_root_is_probed(cgroup, tmp_path):
+    """A runtime with a root of its own: its cells are attacked, too, although its interpreter is not there."""
+    tmp_path.chmod(0o755)
+    (tmp_path / "root" / "usr" / "bin").mkdir(parents=True)
+    (tmp_path / "runtimes.d").mkdir()
+    (tmp_path / "runtimes.d" / "other.conf").write_text(f"[runtime]\nexec = /usr/bin/nothing\ncode-name = x\nroot = {tmp_path}/root\n")
+    config = tmp_path / "glovebox.conf"
+    config.write_text("[spawner]\nwaive = " + " ".join(machine.missing_controllers()) + "\n")
+    status, report, layers = check_config(cgroup, config)
+    assert status == 0 and not missing(layers), report
+
+
+def test_interrupted_check_leaves_nothing(cgroup):
+    """Ctrl-C at any moment: no process and no cgroup stays behind (the fixture looks)."""
+    for delay in (0.005, 0.02, 0.04, 0.06):
+        process = subprocess.Popen([SPAWNER, "--check"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=cgroup.enter)
+        time.sleep(delay)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(seconds(20)) in (0, 1, -signal.SIGINT)
+        assert wait_until(lambda: not cgroup.folders(), 3), (delay, cgroup.folders())
 
 
 def test_beside_a_running_daemon(daemon, cgroup):
