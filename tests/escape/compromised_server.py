@@ -189,9 +189,12 @@ def lingering_socket(path):
     sender.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x3c\x00\x00\x00")
     spawner = Spawner(path)
     sent = attempt(spawner.raw, spawner.pb.ToSpawner(close_cell={"cell": 7}).SerializeToString(), [sender.fileno()])
-    os.dup2(os.open("/dev/null", os.O_RDWR), sender.fileno())  # our own reference must not linger
-    del accepted
-    return sent if sent.startswith("refused") else ("closed" if spawner.is_closed() else "taken")
+    if sent.startswith("refused"):
+        sender.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, bytes(8))  # it is ours alone: let it go
+    else:
+        sent = "closed" if spawner.is_closed() else "taken"
+    accepted.close()
+    return sent
 
 
 def storm(path, count, read):
@@ -368,9 +371,6 @@ def process_attacks(pid):
     written = {f"write {part}": attempt(lambda p=part: os.write(os.open(f"{folder}/{p}", os.O_WRONLY), b"0"))
                for part in ("oom_score_adj", "comm", "clear_refs", "uid_map", "timens_offsets")}
     calls = {
-        "kill": attempt(os.kill, pid, signal.SIGKILL),
-        "stop": attempt(os.kill, pid, signal.SIGSTOP),
-        "pidfd_send_signal": attempt(signal.pidfd_send_signal, pidfd, signal.SIGKILL),
         "pidfd_getfd": attempt(call, 438, pidfd, 0, 0),
         "ptrace seize": attempt(call, 101, 0x4206, pid, 0, 0),
         "ptrace attach": attempt(call, 101, 16, pid, 0, 0),
@@ -382,7 +382,12 @@ def process_attacks(pid):
     for name, flag in (("mnt", 0x20000), ("pid", 0x20000000), ("net", 0x40000000), ("user", 0x10000000), ("all", 0x7c020000)):
         calls[f"setns {name}"] = attempt(call, 308, pidfd, flag)
         calls[f"setns {name} from a user namespace of one's own"] = in_user_namespace(lambda f=flag: call(308, pidfd, f))
-    return {**memory, **links, **inside, **opened, **written, **calls}
+    ends = {
+        "stop": attempt(os.kill, pid, signal.SIGSTOP),
+        "kill": attempt(os.kill, pid, signal.SIGKILL),
+        "pidfd_send_signal": attempt(signal.pidfd_send_signal, pidfd, signal.SIGKILL),
+    }
+    return {**memory, **links, **inside, **opened, **written, **calls, **ends}
 
 
 def in_user_namespace(what):
