@@ -409,7 +409,8 @@ static void test_log_limit(void **state) {
 
 static void test_reload(void **state) {
         char *args[] = {(char *) "{code}", NULL}, *other_args[] = {(char *) "-u", (char *) "{code}", NULL};
-        struct Runtime a[] = {{.key = (char *) "python", .exec = (char *) "/usr/bin/python3", .args = args, .file = (char *) "python.conf"}}, b[] = {a[0]};
+        struct Runtime a[] = {{.key = (char *) "python", .exec = (char *) "/usr/bin/python3", .args = args, .file = (char *) "python.conf"}};
+        struct Runtime b[] = {a[0]};
         struct Config was = {.runtimes = a, .n_runtimes = 1, .uid_start = 70000, .uid_count = 100}, is = was;
         is.runtimes = b;
         assert_null(reload_needs_restart(&was, &is));
