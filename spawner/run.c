@@ -17,6 +17,8 @@
 
 #define OUTPUT_PIPE_SIZE (256 * 1024)
 #define LEFT_PAUSE (1 * USEC_PER_SEC)
+/* The pids controller notes that its limit was met, so RLIMIT_NPROC may not be met before it. */
+#define NPROC_MARGIN 16
 
 enum PipeName {
         PIPE_STDIN,
@@ -168,7 +170,7 @@ static int start_main(struct Run *run, const struct RunSetup *setup, const struc
         struct StepContext context = {
                 .init = setup->init,
                 .user = slot_inside_user(setup->slot),
-                .max_processes = spec->limits.max_processes,
+                .max_processes = spec->limits.max_processes + (setup->world->cgroups->controllers & CONTROLLER_PIDS ? NPROC_MARGIN : 0),
                 .reset_oom_score = setup->world->reset_oom_score,
                 .program = spec->probe ? setup->world->probe_program : setup->world->start_program,
                 .without = setup->world->without | spec->without,
