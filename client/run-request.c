@@ -12,6 +12,7 @@
 #define FILES_MAX (64 * MIB)
 #define FILES_COUNT_MAX 1000
 #define HINT_AFTER (2 * USEC_PER_SEC)
+#define HINT_AFTER_IN_A_LOG 3000 /* where nobody sees it at once, only what lasts */
 
 static int out_of_memory(void) {
         return console_fault("out of memory");
@@ -61,7 +62,7 @@ static int set_code(struct RunRequest *r, const struct Options *o) {
 
 static int read_stdin(struct RunRequest *r) {
         /* Someone who started us with an open pipe by accident would wait for ever without a word. */
-        if (isatty(STDERR_FILENO) && !input_is_ready(STDIN_FILENO, HINT_AFTER))
+        if (!input_is_ready(STDIN_FILENO, isatty(STDERR_FILENO) ? HINT_AFTER : HINT_AFTER_IN_A_LOG))
                 console_note("waiting for standard input to end (--no-stdin: do not pass it on)");
         return input_read_fd(STDIN_FILENO, STDIN_MAX, &r->input);
 }

@@ -156,7 +156,7 @@ static int check_request_id(struct Executions *x, const struct Caller *caller, c
         const struct Execution *e = table_find_request(x, caller->name, request->request_id);
         if (!e)
                 return 0;
-        (void) refuse(refusal, REFUSE_ALREADY_EXISTS, "request_id", "was used for execution %s; ask for that one with GetExecution", e->id);
+        (void) refuse(refusal, REFUSE_ALREADY_EXISTS, "request_id", "was used for execution %s; ask for that one (GetExecution, or `glovebox ps %s`)", e->id, e->id);
         (void) snprintf(refusal->resource, sizeof refusal->resource, "%s", e->id);
         return REFUSE_ALREADY_EXISTS;
 }
