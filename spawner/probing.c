@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <linux/keyctl.h>
 #include <stdio.h>
 #include <sys/random.h>
@@ -22,6 +23,7 @@
 #define FREEZE_TIME (1 * USEC_PER_SEC)
 #define REPORT_STEP_MAX 64
 
+/* attack_limits expects these. */
 static const struct Limits probe_limits = {
         .memory_bytes = 64 * MIB, .cpus = 1, .max_processes = 16, .workspace_bytes = 1 * MIB, .workspace_inodes = 64,
 };
@@ -208,6 +210,54 @@ static int event_value(int fd, const char *key, uint64_t *ret) {
         return n < 0 ? (int) n : keyed_number(text, key, ret);
 }
 
+/* A file in the same cgroup folder as an open one. */
+static int read_beside(int fd, const char *name, char *text, size_t size) {
+        char self[64], path[PATH_MAX];
+        snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
+        ssize_t n = readlink(self, path, sizeof path - 1);
+        if (n < 0)
+                return -errno;
+        path[n] = 0;
+        char *slash = strrchr(path, '/');
+        if (!slash || (size_t) (slash + 1 - path) + strlen(name) >= sizeof path)
+                return -ENAMETOOLONG;
+        strcpy(slash + 1, name);
+        _cleanup_close_ int file = open(path, O_RDONLY | O_CLOEXEC);
+        if (file < 0)
+                return -errno;
+        n = read_small(file, text, size);
+        if (n > 0 && text[n - 1] == '\n')
+                text[n - 1] = 0;
+        return n < 0 ? (int) n : 0;
+}
+
+/* Of a limit is looked at what the kernel says it is: hitting it would fill the kernel's log at each start. */
+static void attack_limits(struct Probe *p) {
+        static const struct {
+                unsigned controller;
+                enum Layer layer;
+                const char *file, *value; /* NULL = any */
+                const char *attack;
+                bool may_be_absent; /* a kernel without it has nothing to bound */
+        } limits[] = {
+                {CONTROLLER_MEMORY, LAYER_MEMORY, "memory.max", "67108864", "use more memory than its limit", false},
+                {CONTROLLER_MEMORY, LAYER_MEMORY, "memory.oom.group", "1", "live on in part when memory is out", false},
+                {CONTROLLER_MEMORY, LAYER_MEMORY, "memory.swap.max", "0", "use swap", true},
+                {CONTROLLER_PIDS, LAYER_PIDS, "pids.max", "16", "make more processes than its limit", false},
+                {CONTROLLER_CPU, LAYER_CPU, "cpu.max", "100000 100000", "use more processors than its limit", false},
+                {CONTROLLER_IO, LAYER_IO, "io.stat", NULL, "read and write without being counted", false},
+        };
+        char text[1024];
+        for (size_t i = 0; i < ELEMENTSOF(limits); i++) {
+                if (!(p->world->cgroups->controllers & limits[i].controller))
+                        continue;
+                int r = p->freeze < 0 ? -EBADF : read_beside(p->freeze, limits[i].file, text, sizeof text);
+                if (r == -ENOENT && limits[i].may_be_absent)
+                        continue;
+                layers_note(p->layers, limits[i].layer, r < 0 ? r : limits[i].value && !streq(text, limits[i].value), limits[i].attack);
+        }
+}
+
 /* The last probe: the cell is frozen while the probe waits in it, and has used time that is counted. */
 static void attack_cgroup(struct Probe *p) {
         uint64_t frozen = 0, used = 0;
@@ -252,8 +302,10 @@ static int probe_run(struct Probe *p, unsigned runtime, uint32_t without) {
                 read_answers(p);
                 if (!p->is_complete)
                         read_report(p);
-        } else if (p->is_complete)
+        } else if (p->is_complete) {
                 attack_cgroup(p);
+                attack_limits(p);
+        }
         if (p->cell)
                 cell_close(p->cell);
         r = probe_wait(p, is_closed);
@@ -342,14 +394,11 @@ static bool root_came_before(const struct Config *config, size_t runtime) {
         return false;
 }
 
+/* Those that are there are in force as soon as a cell's limits have been looked at. */
 static void note_controllers(const struct CellWorld *world, struct Layers *l) {
-        for (size_t i = 0; controller_names[i]; i++) {
-                struct LayerReport *report = &l->reports[layer_by_name(controller_names[i])];
-                if (world->cgroups->controllers & (1U << i))
-                        report->state = LAYER_IN_FORCE;
-                else
-                        report->state = LAYER_MISSING;
-        }
+        for (size_t i = 0; controller_names[i]; i++)
+                if (!(world->cgroups->controllers & (1U << i)))
+                        l->reports[layer_by_name(controller_names[i])].state = LAYER_MISSING;
 }
 
 int probing_run(struct CellWorld *world, struct Layers *l) {
