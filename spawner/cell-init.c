@@ -21,6 +21,7 @@
 #include "common/probe.h"
 #include "spawner/facts.h"
 #include "spawner/privileges.h"
+#include "spawner/trace.h"
 
 /* Root of the user namespace first: only mapped ids may own mounts. */
 static int step_root(const struct InitPlan *p) {
@@ -162,6 +163,7 @@ static void tell(const struct InitPlan *p, int error, const char *step) {
 }
 
 _Noreturn void cell_init_run(const struct InitPlan *p) {
+        trace("");
         for (size_t i = 0; i < ELEMENTSOF(steps); i++) {
                 if (steps[i].layer && (p->without & LAYER_BIT(steps[i].layer)))
                         continue;
@@ -170,6 +172,7 @@ _Noreturn void cell_init_run(const struct InitPlan *p) {
                         tell(p, r, steps[i].name);
                         _exit(1);
                 }
+                trace(steps[i].name);
         }
         tell(p, 0, "");
         char go;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "common/log.h"
+#include "spawner/trace.h"
 
 #define END_TIME (10 * USEC_PER_SEC)
 
@@ -78,6 +79,7 @@ static void cell_fail(struct Cell *c, int error, const char *step) {
 static void cell_run_now(struct Cell *c) {
         struct RunFds fds = {};
         const char *step = "";
+        trace("spawner: builder's answer");
         int r = c->kind->start(c, &c->run, &fds, &step);
         if (r < 0) {
                 cell_fail(c, r, step);
@@ -91,6 +93,7 @@ static void cell_run_now(struct Cell *c) {
         }
         for (size_t i = 0; i < fds.n; i++)
                 close_fd(fds.fds[i]);
+        trace("spawner: RunStarted");
 }
 
 static bool ending_is_over(void *userdata) {
@@ -118,6 +121,7 @@ static void ending_on_over(int error, void *userdata) {
 }
 
 int cell_new(struct CellWorld *world, const struct CellSpec *spec, const struct CellOwner *owner, struct Cell **ret) {
+        trace("");
         struct Cell *c = calloc(1, sizeof *c);
         if (!c)
                 return -ENOMEM;

@@ -24,6 +24,7 @@
 #include "spawner/helper.h"
 #include "spawner/masks.h"
 #include "spawner/template.h"
+#include "spawner/trace.h"
 
 #define STEP_TIME_MS 10000
 
@@ -278,18 +279,23 @@ static int release_init(struct Work *w) {
 static int construct_cell(struct Work *w) {
         const struct ConstructRequest *q = w->request;
         const struct FactSpec spec = {.cpus = q->cpus, .memory_bytes = q->memory_bytes, .user = slot_inside_user(q->slot)};
+        trace("");
         w->step = "facts";
         int r = facts_render(&spec, true, &w->facts);
         if (r < 0)
                 return r;
+        trace("builder: facts");
         w->step = "pipe";
         if (pipe2(w->status, O_CLOEXEC) < 0 || pipe2(w->go, O_CLOEXEC) < 0)
                 return -errno;
         r = clone_init(w);
+        trace("builder: clone and set up init");
         if (r >= 0)
                 r = mount_proc(w);
+        trace("builder: mount proc, cover it");
         if (r >= 0)
                 r = release_init(w);
+        trace("builder: exec of init");
         return r;
 }
 

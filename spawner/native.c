@@ -12,6 +12,7 @@
 #include "spawner/cell.h"
 #include "spawner/run.h"
 #include "spawner/slots.h"
+#include "spawner/trace.h"
 #include "spawner/waiting.h"
 
 #define DESTROY_TIME (10 * USEC_PER_SEC)
@@ -81,6 +82,7 @@ static int native_build(struct Native *n) {
         n->told = (struct FactSpec) {.cpus = c->limits.cpus, .memory_bytes = c->limits.memory_bytes};
         n->build.leaf = n->init_leaf.dir;
         n->build.on_built = native_on_built;
+        trace("spawner: cgroup of the cell");
         builder_build(c->world->builder, &n->build);
         return 0;
 }

@@ -14,6 +14,7 @@
 #include "spawner/job.h"
 #include "spawner/slots.h"
 #include "spawner/steps/steps.h"
+#include "spawner/trace.h"
 
 #define OUTPUT_PIPE_SIZE (256 * 1024)
 #define LEFT_PAUSE (1 * USEC_PER_SEC)
@@ -203,16 +204,20 @@ int run_start(struct Run *run, const struct RunSetup *setup, const struct RunSpe
                 r = open_leaf_files(run, setup->world->cgroups->controllers, ret);
         if (r < 0)
                 return r;
+        trace("spawner: cgroup of the run");
         *ret_step = "pipes";
         r = pipes_make(&pipes, slot_host_user(setup->world->slots, setup->slot), spec->merge_streams);
         if (r < 0)
                 return r;
+        trace("spawner: pipes");
         *ret_step = "job";
         r = spec->probe ? 0 : write_head(pipes.outside[PIPE_JOB], setup->runtime, spec);
         if (r < 0)
                 return r;
         *ret_step = "clone the main process";
+        trace("spawner: job's head");
         r = start_main(run, setup, spec, &pipes);
+        trace("spawner: clone main");
         if (r >= 0)
                 give_pipes(&pipes, ret);
         return r;

@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 
 #include "common/job.h"
+#include "spawner/trace.h"
 
 #define EXIT_NOT_STARTED 125
 
@@ -43,12 +44,14 @@ _Noreturn static void report(int fd, int error, const char *step) {
 }
 
 _Noreturn void steps_run(struct StepContext *c) {
+        trace("");
         for (const struct Step *s = steps_table; s->name; s++) {
                 if (s->layer && (c->without & LAYER_BIT(s->layer)))
                         continue;
                 int r = s->run(c);
                 if (r < 0)
                         report(c->fds[STEP_FD_REPORT], r, s->name);
+                trace(s->name);
         }
         char *argv[] = {(char *) "glovebox-start", NULL}, *envp[] = {NULL};
         syscall(SYS_execveat, c->program, "", argv, envp, AT_EMPTY_PATH);
