@@ -51,8 +51,25 @@ static int in_child(int (*run)(const void *argument), const void *argument) {
 
 /* Steps by themselves. */
 
+/* A file where no rule leads: anyone may read it, but for Landlock. */
+static char elsewhere[] = "/var/tmp/glovebox-test-wall-XXXXXX";
+
+static int set_up(void **state) {
+        int fd = mkstemp(elsewhere);
+        if (fd < 0)
+                return -1;
+        close(fd);
+        return fake_server_set_up(state);
+}
+
+static int tear_down(void **state) {
+        unlink(elsewhere);
+        return fake_server_tear_down(state);
+}
+
 static int landlock_of_abi(const void *argument) {
         struct StepContext c = {.landlock_abi = *(const int *) argument};
+        EXPECT(open(elsewhere, O_RDONLY) >= 0);
         EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
         EXPECT(step_landlock(&c) == 0);
         /* Root of the host as this is, it keeps what the table names, and no more. */
@@ -62,11 +79,11 @@ static int landlock_of_abi(const void *argument) {
         EXPECT(open("/tmp", O_RDWR | O_TMPFILE, 0600) >= 0);
         EXPECT(open("/etc/passwd", O_RDONLY) >= 0);
         EXPECT(open("/etc/passwd", O_RDWR) < 0 && errno == EACCES);
-        EXPECT(open("/var/lib/dpkg/status", O_RDONLY) < 0 && errno == EACCES);
+        EXPECT(open(elsewhere, O_RDONLY) < 0 && errno == EACCES);
         EXPECT(open("/usr/landlock-was-here", O_RDWR | O_CREAT, 0600) < 0 && errno == EACCES);
         EXPECT(mkdir("/root/landlock-was-here", 0700) < 0 && errno == EACCES);
         EXPECT(mknod("/tmp/landlock-node", S_IFCHR | 0600, 0x0103) < 0 && errno == EACCES);
-        EXPECT(truncate("/etc/hostname", 0) < 0 || c.landlock_abi < 3);
+        EXPECT(truncate(elsewhere, 0) < 0 && errno == EACCES);
         return 0;
 }
 
@@ -74,7 +91,7 @@ static void test_landlock_of_each_abi(void **state) {
         int newest = landlock_abi();
         assert_true(newest >= 1);
         for (int abi = 1; abi <= newest; abi++)
-                if (abi >= 3) /* below, truncating is not handled: the test would hurt the host's file */
+                if (abi >= 3) /* below, truncating is not handled */
                         assert_int_equal(in_child(landlock_of_abi, &abi), 0);
 }
 
@@ -83,7 +100,8 @@ static int landlock_without_truncate(const void *argument) {
         EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
         EXPECT(step_landlock(&c) == 0);
         EXPECT(open("/etc/passwd", O_RDWR) < 0 && errno == EACCES);
-        EXPECT(open("/var/lib/dpkg/status", O_RDONLY) < 0 && errno == EACCES);
+        EXPECT(open(elsewhere, O_RDONLY) < 0 && errno == EACCES);
+        EXPECT(truncate(elsewhere, 0) == 0);
         EXPECT(open("/usr/bin/env", O_RDONLY) >= 0);
         return 0;
 }
@@ -248,5 +266,9 @@ int main(void) {
                 cmocka_unit_test(test_landlock_in_a_cell), cmocka_unit_test(test_user_and_home), cmocka_unit_test(test_proc_is_masked),
                 cmocka_unit_test(test_facts_follow_limits), cmocka_unit_test(test_processors),
         };
-        return cmocka_run_group_tests(tests, fake_server_set_up, fake_server_tear_down);
+        if (geteuid() != 0) {
+                puts("[  SKIPPED ] the spawner needs root; run this test as root");
+                return 77;
+        }
+        return cmocka_run_group_tests(tests, set_up, tear_down);
 }
