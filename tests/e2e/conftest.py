@@ -53,11 +53,18 @@ def pytest_sessionstart(session):
 class Shared:
     """The daemon most tests share; started when first asked for, and again when a test broke it."""
     daemon = None
+    failures = 0
 
     @classmethod
     def get(cls):
         if cls.daemon is None:
-            cls.daemon = Daemon().start()
+            try:
+                cls.daemon = Daemon().start()
+            except AssertionError as error:
+                cls.failures += 1
+                if cls.failures == 3:
+                    pytest.exit(f"the daemon does not start: {error}", 3)
+                raise
         return cls.daemon
 
     @classmethod

@@ -109,14 +109,15 @@ def test_waiting_ones_can_be_cancelled_and_left(make_daemon):
 
 def test_a_caller_has_a_bound_of_its_own(make_daemon):
     """max-executions-per-caller holds back one caller while another still gets in."""
-    daemon = make_daemon(config={"server": {"max-executions": 8, "max-executions-per-caller": 1}})
-    first = daemon.call("sleep 2")
+    daemon = make_daemon(config={"server": {"max-executions": 8, "max-executions-per-caller": 1, "wait-deadline": "60s"}})
+    first = daemon.call("sleep 100", timeout=200)
     first.until("started")
     second = daemon.call("echo second")
     assert second.until("accepted").queued
     with Other(daemon, 4711) as other:
         assert other.call("Execute", request("echo theirs")).reply.stdout == b"theirs\n"
     assert second.ended is None, "the second of one caller did not wait"
+    daemon.cancel(first.id)
     first.wait()
     assert second.wait().stdout == b"second\n"
 

@@ -1,4 +1,5 @@
 """The real daemon, started by glovebox-standalone in a cgroup and a folder of its own, and what must be true of it after every test."""
+import ctypes
 import itertools
 import json
 import os
@@ -20,6 +21,7 @@ from .machine import seconds, wait_until
 from .stubs import SOURCE, execution_pb2_grpc, health_pb2, health_pb2_grpc, pb, system_pb2, system_pb2_grpc
 
 BUILD = pathlib.Path(os.environ.get("GLOVEBOX_BUILD", SOURCE / "build")).resolve()
+PR_SET_PDEATHSIG = 1
 SANITIZER = re.compile(r"(Address|Leak|Thread|Memory|UndefinedBehavior)Sanitizer|runtime error:")
 _numbers = itertools.count()
 
@@ -79,7 +81,9 @@ class Cgroup:
         self.path.mkdir()
 
     def enter(self):
+        """In a child, before exec. It ends with the tests, however they end."""
         (self.path / "cgroup.procs").write_text(str(os.getpid()))
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
     def folders(self, prefix=""):
         """All cgroups below whose name begins so; they may vanish at any moment."""
@@ -140,12 +144,17 @@ class Daemon:
                                         env={**os.environ, **self._environment}, preexec_fn=self.cgroup.enter)
         self.out, self.err = Lines(self.process.stdout), Lines(self.process.stderr)
 
-    def start(self, deadline=20):
-        self.spawn()
+    def start(self, deadline=60):
+        try:
+            self.spawn()
+        except OSError as error:
+            self.remove()
+            raise AssertionError(f"the daemon cannot be started: {error}") from error
         line = self.out.wait(lambda text: text.startswith("ready"), seconds(deadline))
         if line is None:
-            log = self.log
             self.stop()
+            log = self.log
+            self.remove()
             raise AssertionError(f"the daemon was not ready within {deadline} s; it said:\n{log}")
         if self.open_socket and self.socket_path.exists():
             os.chmod(self.socket_path, 0o666)  # other uids are callers in some tests
@@ -200,6 +209,8 @@ class Daemon:
 
     def remove(self):
         """After the end: nothing of it may be left."""
+        if not self.cgroup.path.exists():
+            return  # a start that failed has done it already
         left = wait_until(lambda: not self.cgroup.pids(), 3)
         pids = self.cgroup.pids()
         names = {p: machine.program(p) for p in pids}

@@ -26,6 +26,7 @@ class Other:
     """with Other(daemon, 4711) as other: other.call("GetInfo", GetInfoRequest()).reply"""
 
     def __init__(self, daemon, uid):
+        self.uid = uid
         script = os.path.join(os.path.dirname(__file__), "as_uid.py")
         self.process = subprocess.Popen([sys.executable, script, str(uid), daemon.socket, stubs.folder], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True)
@@ -43,6 +44,7 @@ class Other:
         return self.answer()
 
     def __enter__(self):
+        assert self.call("GetInfo", system_pb2.GetInfoRequest()).reply.caller == f"uid:{self.uid}"
         return self
 
     def __exit__(self, *error):
