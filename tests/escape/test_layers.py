@@ -171,7 +171,9 @@ def test_separate_uids(only_what_cannot_be_waived):
     calls = [daemon.call("echo up; exec sleep 30") for _ in range(2)]
     for call in calls:
         call.until_output(b"up\n")
-    first, second = [p for p in daemon.run_pids() if machine.program(p) == "sleep"]
+    sleeping = lambda: [p for p in daemon.run_pids() if machine.program(p) == "sleep"]  # noqa: E731
+    assert machine.wait_until(lambda: len(sleeping()) == 2, 5), sleeping()
+    first, second = sleeping()
     uid = int(machine.status_field(first, "Uid")[0])
 
     def end(pid):

@@ -204,8 +204,8 @@ time.sleep(30)
     first.wait()
 
 
-def test_FIL_01_02_04_files_of_the_request_replace_nothing(daemon):
-    """What the caller sends lands below /workspace, new, through no link and over nothing; the same name as the code's is refused or new."""
+def test_FIL_06_files_of_the_request_stay_in_the_workspace(daemon):
+    """Paths that would lead out, or are written in two ways, are refused, and nothing is made anywhere."""
     for path in ("../x", "/etc/x", "a/../../x", "a/./../..//x", "", ".", "a/", "x\0y", "a" * 300, "/workspace/x", "..", "a//b"):
         refused = daemon.refused(request("true", files={path: b"x"}))
         assert refused.code.name == "INVALID_ARGUMENT", (path, refused)

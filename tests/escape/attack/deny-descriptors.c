@@ -53,16 +53,8 @@ static void look_at(int fd) {
         attempt(name, ioctl(fd, TIOCSCTTY, 1));
 }
 
-int main(int argc, char **argv) {
+int main(void) {
         int had = 0;
-        if (argc > 1) {
-                /* to be told of what is open: "deny-descriptors list" */
-                for (int fd = 0; fd < 4096; fd++)
-                        if (fcntl(fd, F_GETFD) >= 0)
-                                printf("%s%d", had++ ? " " : "", fd);
-                printf("\n");
-                return argv[1][0] != 'l';
-        }
         for (int fd = 0; fd < 20000; fd++)
                 if (fcntl(fd, F_GETFD) >= 0) {
                         look_at(fd);
