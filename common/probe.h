@@ -66,6 +66,7 @@ struct ProbeOrder {
         int32_t pid;                           /* the spawner's */
         int32_t keyring;                       /* serial of its session keyring; 0 = none */
         uint64_t workspace_bytes;
+        uint32_t policy_refuses_more;          /* the operator's filter may refuse what a probe needs: the run without it decides */
         uint32_t policy_is_changed;            /* the operator's own filter of system calls: only that there is one can be judged */
         char socket[PROBE_SOCKET_MAX];         /* the name behind the NUL of an abstract socket where the spawner listens */
 };

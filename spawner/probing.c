@@ -381,6 +381,7 @@ static int order_fill(const struct CellWorld *world, struct ProbeOrder *o) {
                 .pid = getpid(),
                 .keyring = serial > 0 ? (int32_t) serial : 0,
                 .workspace_bytes = probe_limits.workspace_bytes,
+                .policy_refuses_more = world->config->seccomp_policy || world->config->seccomp_deny,
                 .policy_is_changed = world->config->seccomp_policy || world->config->seccomp_allow,
         };
         order_namespaces(o);

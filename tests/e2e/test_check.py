@@ -160,10 +160,22 @@ def test_waiver_in_the_config(cgroup, tmp_path):
     assert status == 0 and layers["landlock"]["state"] == "waived"
 
 
-def check_config(cgroup, config):
-    done = run(cgroup, "--check", "--json", "--config", str(config))
+def check_config(cgroup, config, **how):
+    done = run(cgroup, "--check", "--json", "--config", str(config), **how)
     report = json.loads(done.stdout)
     return done.returncode, report, {layer["name"]: layer for layer in report["layers"]}
+
+
+@pytest.mark.parametrize("line", ["seccomp-deny = socket kill fork clone getresuid statfs", "seccomp-allow = keyctl io_uring_setup userfaultfd",
+                                  "seccomp-deny = socket\nseccomp-allow = keyctl"])
+def test_changed_policy_is_no_missing_layer(cgroup, tmp_path, line):
+    """What the operator allows is no hole that was found, and what he denies does not keep the other layers from being probed."""
+    config = tmp_path / "glovebox.conf"
+    config.write_text("[spawner]\nwaive = " + " ".join(machine.missing_controllers()) + "\n" + line + "\n")
+    status, report, layers = check_config(cgroup, config)
+    assert status == 0 and not missing(layers), report
+    status, _, layers = check_config(cgroup, config, environment={"GLOVEBOX_TEST_BREAK": "network_namespace"})
+    assert status == 1 and missing(layers) == {"network_namespace"}
 
 
 # Kernels that lack something: their answer comes from a filter around the spawner.
