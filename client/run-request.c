@@ -12,7 +12,7 @@
 #define FILES_MAX (64 * MIB)
 #define FILES_COUNT_MAX 1000
 #define HINT_AFTER (2 * USEC_PER_SEC)
-#define HINT_AFTER_IN_A_LOG 3000 /* where nobody sees it at once, only what lasts */
+#define HINT_AFTER_IN_A_LOG (5 * USEC_PER_SEC) /* where nobody sees it at once, only what lasts */
 
 static int out_of_memory(void) {
         return console_fault("out of memory");
