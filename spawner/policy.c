@@ -45,7 +45,7 @@ static const struct {
         int value;
 } errors[] = {
         { "EACCES", EACCES }, { "EAFNOSUPPORT", EAFNOSUPPORT }, { "EINVAL", EINVAL }, { "ENOSYS", ENOSYS }, { "ENOTTY", ENOTTY }, { "EPERM", EPERM },
-        { "EPROTONOSUPPORT", EPROTONOSUPPORT },
+        { "EOPNOTSUPP", EOPNOTSUPP }, { "EPROTONOSUPPORT", EPROTONOSUPPORT },
 };
 
 struct Parser {

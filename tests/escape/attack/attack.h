@@ -48,6 +48,15 @@ static inline bool attempt(const char *name, long result) {
         return false;
 }
 
+/* For what some machines cannot do in any case: only the refusal with this errno counts. */
+static inline bool attempt_because(const char *name, long result, int error) {
+        if (result < 0 && errno != error) {
+                escaped("%s (it was not refused, but failed: %s)", name, strerror(errno));
+                return true;
+        }
+        return attempt(name, result);
+}
+
 /* For what may end the process or change it for good: run() in a child tells by its exit status, 0 = it worked, else an errno. */
 static inline bool attempt_apart(const char *name, int (*run)(void *argument), void *argument) {
         fflush(stdout);

@@ -1,8 +1,10 @@
 /* More of the machine than is one's share: priorities, locked memory, protection from the OOM killer, raised limits.
- * ATTEMPTS: 18 */
+ * ATTEMPTS: 27 */
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/personality.h>
+#include <sys/shm.h>
+#include <sys/uio.h>
 
 #include "attack.h"
 
@@ -51,7 +53,20 @@ int main(void) {
         attempt("more locked memory", raise_limit(RLIMIT_MEMLOCK));
         attempt("more messages", raise_limit(RLIMIT_MSGQUEUE));
         attempt("more signals", raise_limit(RLIMIT_SIGPENDING));
-        attempt("huge pages", (long) mmap(NULL, 2 << 20, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0) == -1 ? -1 : 0);
+        /* Pages that the host has put aside: few machines have any, so the errno tells. */
+        attempt_because("huge pages", (long) mmap(NULL, 2 << 20, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0) == -1 ? -1 : 0, EPERM);
+        attempt_because("huge pages of 1 GiB",
+                        (long) mmap(NULL, 1 << 30, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | 30 << 26, -1, 0) == -1 ? -1 : 0, EPERM);
+        attempt_because("a file of huge pages", memfd_create("x", MFD_HUGETLB), EPERM);
+        attempt_because("shared huge pages", shmget(IPC_PRIVATE, 2 << 20, 04000 | IPC_CREAT | 0600), EPERM);
+        /* The memory in which the host keeps its files. */
+        int fd = open("/usr/bin/env", O_RDONLY);
+        char byte;
+        attempt("throwing files of the host out of memory", posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0 ? 0 : (errno = EPERM, -1));
+        attempt_because("asking what is in memory", preadv2(fd, &(struct iovec){&byte, 1}, 1, 0, RWF_NOWAIT), EOPNOTSUPP);
+        attempt("a count of what is in memory", syscall(451, fd, (uint64_t[2]){0, 4096}, (uint64_t[5]){}, 0));
+        attempt("writing out the host's file systems", syscall(SYS_syncfs, fd));
+        attempt("writing out all file systems", syscall(SYS_sync));
         attempt("no random addresses", personality(ADDR_NO_RANDOMIZE));
         attempt("executable data", personality(READ_IMPLIES_EXEC));
         attempt("page zero", (long) mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == -1 ? -1 : 0);
