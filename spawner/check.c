@@ -2,6 +2,8 @@
 #include "spawner/check.h"
 
 #include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include "common/log.h"
 #include "spawner/layers.h"
@@ -92,12 +94,25 @@ static void print_json(const struct Layers *l, const struct Machine *m) {
         puts("]}");
 }
 
+/* What names the check's part of the cgroup tree: always the same, so that the next one sweeps what a killed one left. While one runs the
+ * name is taken, and a second has another. Returns the descriptor that keeps it. */
+static int take_name(char *out, size_t size) {
+        static const struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = "\0glovebox-check"};
+        _cleanup_close_ int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        bool is_ours = fd >= 0 && bind(fd, (const struct sockaddr *) &address, sizeof address) == 0;
+        if (is_ours)
+                snprintf(out, size, "check");
+        else
+                snprintf(out, size, "check-%d", getpid());
+        return TAKE_FD(fd);
+}
+
 int check_run(struct Config *config, sd_event *event, char *const *waive, uint32_t broken, bool json) {
         struct Layers layers = {};
         struct Spawner *spawner = NULL;
         _cleanup_free_ char *error = NULL;
         char state[64];
-        snprintf(state, sizeof state, "check-%d", getpid());
+        _cleanup_close_ int name = take_name(state, sizeof state);
         if (config->uid_count > 2 * OWN_UIDS) {
                 config->uid_start += config->uid_count - OWN_UIDS;
                 config->uid_count = OWN_UIDS;

@@ -282,6 +282,24 @@ def test_interrupted_check_leaves_nothing(cgroup):
         assert wait_until(lambda: not cgroup.folders(), 3), (delay, cgroup.folders())
 
 
+def test_killed_check_is_swept_by_the_next(cgroup):
+    """kill -9 leaves folders that the next check removes; two at once do not get in each other's way."""
+    left = 0
+    for delay in (0.02, 0.03, 0.04, 0.05, 0.06, 0.07):
+        process = subprocess.Popen([SPAWNER, "--check"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=cgroup.enter)
+        time.sleep(delay)
+        process.kill()
+        process.wait()
+        wait_until(lambda: not cgroup.pids(), 3)
+        left += bool(cgroup.folders())
+    assert left, "none was killed in the middle"
+    assert check(cgroup)[0] == 0
+    assert not cgroup.folders()
+    both = [subprocess.Popen([SPAWNER, "--check", "--waive", ",".join(CONTROLLERS)], stdout=subprocess.DEVNULL, preexec_fn=cgroup.enter)
+            for _ in range(2)]
+    assert [process.wait(seconds(30)) for process in both] == [0, 0]
+
+
 def test_beside_a_running_daemon(daemon, cgroup):
     """A check takes nothing from a spawner that serves on the same machine: neither its lock nor its uids."""
     call = daemon.call("echo up; sleep 3; echo end")
