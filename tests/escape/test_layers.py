@@ -182,6 +182,7 @@ def test_separate_uids(only_what_cannot_be_waived):
     assert end(second) == 1, "EPERM was expected"
     assert machine.alive(second)
     assert end(first) == 0 and machine.wait_until(lambda: not machine.alive(first), 2)
+    assert machine.wait_until(lambda: any(call.ended for call in calls), 5), calls
     for call in calls:
         daemon.cancel(call.id)
         call.wait()
