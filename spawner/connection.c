@@ -4,6 +4,12 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/queue.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77 /* Linux 6.5 */
+#endif
 
 #define QUEUE_MAX 4096
 #define HELLO_TIME (5 * USEC_PER_SEC)
@@ -19,6 +25,7 @@ struct Queued {
 struct Connection {
         int fd;
         sd_event_source *source;
+        sd_event_source *death;   /* of the process that connected */
         sd_event_source *silence; /* until the first message, which is Hello or the last one */
         sd_event_source *failure; /* tells from the loop that sending failed */
         struct ConnectionHandler handler;
@@ -127,6 +134,32 @@ static int connection_on_silence(sd_event_source *s, uint64_t usec, void *userda
         return 0;
 }
 
+/* A child that it left behind may hold the socket, which must not keep its successor out. */
+static int connection_on_death(sd_event_source *s, int fd, uint32_t revents, void *userdata) {
+        struct Connection *c = userdata;
+        c->handler.on_end(c->handler.userdata, "the server has died");
+        return 0;
+}
+
+static int connection_watch_peer(struct Connection *c, sd_event *event) {
+        struct ucred peer;
+        socklen_t size = sizeof peer;
+        int pidfd, r;
+        if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+                return -errno;
+        size = sizeof pidfd;
+        if (getsockopt(c->fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &size) < 0)
+                pidfd = (int) syscall(SYS_pidfd_open, peer.pid, 0);
+        if (pidfd < 0)
+                return 0; /* one of a pid namespace that we do not see: its socket alone tells */
+        r = sd_event_add_io(event, &c->death, pidfd, EPOLLIN, connection_on_death, c);
+        if (r >= 0)
+                r = sd_event_source_set_io_fd_own(c->death, true);
+        else
+                close_fd(pidfd);
+        return r;
+}
+
 int connection_new(sd_event *event, int fd, const struct ConnectionHandler *handler, struct Connection **ret) {
         struct Connection *c = calloc(1, sizeof *c);
         if (!c) {
@@ -139,6 +172,8 @@ int connection_new(sd_event *event, int fd, const struct ConnectionHandler *hand
         int r = sd_event_add_io(event, &c->source, fd, EPOLLIN, connection_on_io, c);
         if (r >= 0)
                 r = sd_event_add_time_relative(event, &c->silence, CLOCK_MONOTONIC, HELLO_TIME, 0, connection_on_silence, c);
+        if (r >= 0)
+                r = connection_watch_peer(c, event);
         if (r < 0) {
                 connection_free(c);
                 return r;
@@ -158,6 +193,7 @@ struct Connection *connection_free(struct Connection *c) {
         sd_event_source_disable_unref(c->source);
         sd_event_source_disable_unref(c->failure);
         sd_event_source_disable_unref(c->silence);
+        sd_event_source_disable_unref(c->death);
         wire_packet_done(&c->packet);
         close_fd(c->fd);
         free(c);

@@ -54,6 +54,32 @@ static void test_silent_server(void **state) {
         assert_string_equal(cell.out, "greeted\n");
 }
 
+/* It dies, and a child of its own goes on to hold its connection. */
+static void test_heir_of_a_dead_server(void **state) {
+        close_fd(spawner.socket);
+        int ready[2], status;
+        assert_int_equal(pipe(ready), 0);
+        pid_t server = fork(), heir = 0;
+        if (server == 0) {
+                greet();
+                heir = fork();
+                if (heir == 0) {
+                        sleep(60);
+                        _exit(0);
+                }
+                _exit(write(ready[1], &heir, sizeof heir) == sizeof heir ? 0 : 1);
+        }
+        assert_int_equal(read(ready[0], &heir, sizeof heir), sizeof heir);
+        assert_int_equal(waitpid(server, &status, 0), server);
+        poll(NULL, 0, 200);
+        greet();
+        run_code("bash", "echo successor");
+        assert_string_equal(cell.out, "successor\n");
+        assert_int_equal(kill(heir, SIGKILL), 0);
+        close_fd(ready[0]);
+        close_fd(ready[1]);
+}
+
 static char state_of(pid_t pid) {
         char path[64], text[512];
         snprintf(path, sizeof path, "/proc/%d/stat", pid);
@@ -92,6 +118,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_storm_of_cancels),
                 cmocka_unit_test(test_silent_server),
+                cmocka_unit_test(test_heir_of_a_dead_server),
                 cmocka_unit_test(test_process_that_cannot_be_reaped),
         };
         if (geteuid() != 0) {
