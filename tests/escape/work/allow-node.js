@@ -19,8 +19,10 @@ async function files() {
         await fs.promises.cp("/workspace/a", "/workspace/c");
         // Watching by polling; fs.watch has no inotify here (it would tell who runs what in the host's /usr).
         const seen = new Promise(resolve => fs.watchFile("/workspace/d", { interval: 20 }, resolve));
-        fs.writeFileSync("/workspace/d", "x");
+        // Again and again: what is there when a watcher looks for the first time is no change to it.
+        const writer = setInterval(() => fs.appendFileSync("/workspace/d", "x"), 10);
         await seen;
+        clearInterval(writer);
         fs.unwatchFile("/workspace/d");
 }
 
