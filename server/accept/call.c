@@ -29,6 +29,20 @@ static void call_link(struct Call *c) {
         a->n_calls++;
 }
 
+void call_charge(struct Call *c, uint64_t n) {
+        c->gathered += n;
+        c->accept->gathered += n;
+}
+
+static void call_discharge(struct Call *c) {
+        c->accept->gathered -= c->gathered;
+        c->gathered = 0;
+}
+
+bool call_memory_is_short(const struct Call *c) {
+        return c->accept->gathered + c->accept->answers > c->accept->config->request_budget;
+}
+
 static void call_end(struct Call *c) {
         struct Accept *a = c->accept;
 
@@ -37,6 +51,7 @@ static void call_end(struct Call *c) {
                 c->next->at = c->at;
         a->n_calls--;
         a->answers -= c->answer;
+        call_discharge(c);
         if (c->state && c->method->done)
                 c->method->done(c);
         if (c->connection)
@@ -102,11 +117,6 @@ void call_send(struct Call *c, grpc_byte_buffer *message) {
         c->writing = call_start(c, ops, n, &c->on_written);
 }
 
-void call_charge(struct Call *c, uint64_t n) {
-        c->answer += n;
-        c->accept->answers += n;
-}
-
 static uint64_t answers_of(const struct Call *one) {
         uint64_t n = 0;
 
@@ -144,9 +154,9 @@ void call_finish(struct Call *c, grpc_byte_buffer *message, const struct Refusal
         status_init(&c->status, refusal);
         n = call_add_metadata(c, ops);
         n += call_add_message(c, ops + n, message);
-        c->accept->answers -= c->answer;
-        c->answer = 0;
-        call_charge(c, message ? grpc_byte_buffer_length(message) : 0);
+        call_discharge(c);
+        c->answer = message ? grpc_byte_buffer_length(message) : 0;
+        c->accept->answers += c->answer;
         ops[n++] = (grpc_op) {
                 .op = GRPC_OP_SEND_STATUS_FROM_SERVER,
                 .data.send_status_from_server = {

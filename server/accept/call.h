@@ -26,7 +26,8 @@ struct Call {
         bool begun;           /* metadata was sent */
         bool receiving, writing, finishing;
         bool gone;            /* the peer wants no answer any more */
-        uint64_t answer;      /* bytes of its answer in accept->answers: gathered so far, then its last message */
+        uint64_t gathered;    /* bytes of its answer so far in accept->gathered */
+        uint64_t answer;      /* bytes of its last message in accept->answers */
         usec_t waiting_since; /* for the peer to send its request or to take the answer; 0 = for nothing */
         void *state;          /* the method's */
 };
@@ -40,8 +41,9 @@ void calls_stop(struct Accept *a);
 void call_receive(struct Call *c);
 /* Sends one message, takes it. Only when !c->writing; method->written follows. */
 void call_send(struct Call *c, grpc_byte_buffer *message);
-/* Counts n more bytes that are kept for this call's answer, until it is sent. */
+/* Counts n more bytes that are gathered for this call's answer, until it is sent; whether all calls have used up what may be gathered. */
 void call_charge(struct Call *c, uint64_t n);
+bool call_memory_is_short(const struct Call *c);
 /* Whether answers that wait for their clients, all or this caller's, have filled the budget; and the refusal of one more. */
 bool call_answers_pile_up(const struct Call *c);
 int call_refuse_to_pile_up(const struct Call *c, struct Refusal *refusal);

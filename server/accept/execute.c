@@ -21,7 +21,7 @@ struct Awaited {
 
 static void gathered_add(struct Call *c, struct Gathered *g, size_t room, const uint8_t *data, size_t size) {
         /* While programs run, too, what is kept for all of them is bounded. */
-        if (g->size + size > g->allocated && g->size + size > GATHERED_IN_NEED && call_answers_pile_up(c))
+        if (g->size + size > g->allocated && g->size + size > GATHERED_IN_NEED && call_memory_is_short(c))
                 room = MIN(room, g->allocated - g->size);
         size_t n = MIN(size, room);
 

@@ -35,7 +35,8 @@ struct Accept {
         struct Call *calls; /* in progress */
         size_t n_calls;
         size_t n_posted;    /* waiting in gRPC for a call to come */
-        uint64_t answers;   /* bytes of answers being gathered, and of last messages on their way to their clients */
+        uint64_t gathered;  /* bytes of answers being gathered */
+        uint64_t answers;   /* bytes of last messages on their way to their clients */
         sd_event_source *patience; /* looks after calls that wait for their peer, while there are any */
 
         struct Tag on_shutdown;
