@@ -296,8 +296,10 @@ static int probe_run(struct Probe *p, unsigned runtime, uint32_t without) {
         r = probe_wait(p, is_answered);
         if (r == -ETIMEDOUT)
                 probe_fail(p, r, "the probe did not answer in time");
-        else if (r < 0)
-                return r; /* the loop ends: the cell goes with its world */
+        else if (r < 0) {
+                p->cell = cell_free(p->cell); /* the loop ends: what is left of it goes with its world */
+                return r;
+        }
         if (p->has_exited && p->answers >= 0) {
                 read_answers(p);
                 if (!p->is_complete)
@@ -309,6 +311,8 @@ static int probe_run(struct Probe *p, unsigned runtime, uint32_t without) {
         if (p->cell)
                 cell_close(p->cell);
         r = probe_wait(p, is_closed);
+        if (r < 0)
+                p->cell = cell_free(p->cell);
         if (r == -ETIMEDOUT)
                 layers_note(p->layers, LAYER_CGROUP, 1, "outlive the kill of its cell");
         return r;

@@ -14,6 +14,9 @@ static const ProtobufCMessageDescriptor *const types[] = {
 
 static struct Reflection *reflection;
 
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
         if (reflection_new(&reflection) < 0)
                 abort();
