@@ -1,6 +1,7 @@
 /* glovebox-spawner --check: what of the wall this machine gives, why not, and what helps. */
 #include "spawner/check.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -94,11 +95,26 @@ static void print_json(const struct Layers *l, const struct Machine *m) {
         puts("]}");
 }
 
-/* What names the check's part of the cgroup tree: always the same, so that the next one sweeps what a killed one left. While one runs the
- * name is taken, and a second has another. Returns the descriptor that keeps it. */
+/* Checks in different cgroups have nothing in common. */
+static uint32_t own_cgroup(void) {
+        char text[4096] = "";
+        uint32_t hash = 2166136261u;
+        int fd _cleanup_close_ = open("/proc/self/cgroup", O_RDONLY | O_CLOEXEC);
+
+        if (fd >= 0)
+                (void) read_small(fd, text, sizeof text);
+        for (const char *p = text; *p; p++)
+                hash = (hash ^ (uint8_t) *p) * 16777619u;
+        return hash;
+}
+
+/* What names the check's part of the cgroup tree: always the same in one cgroup, so that the next one sweeps what a killed one left. While
+ * one runs the name is taken, and a second has another. Returns the descriptor that keeps it. */
 static int take_name(char *out, size_t size) {
-        static const struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = "\0glovebox-check"};
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
         _cleanup_close_ int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+        snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "glovebox-check-%08x", own_cgroup());
         bool is_ours = fd >= 0 && bind(fd, (const struct sockaddr *) &address, sizeof address) == 0;
         if (is_ours)
                 snprintf(out, size, "check");
