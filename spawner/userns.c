@@ -65,7 +65,8 @@ static pid_t start_holder(uid_t owner, int *ret_ready) {
                 int32_t error = -enter_namespace(owner);
                 prctl(PR_SET_PDEATHSIG, SIGKILL); /* the change of ids resets it */
                 error = getppid() != parent ? ESRCH : error;
-                if (write(ready[1], &error, sizeof error) < 0)
+                /* It holds the reading end, too, so writing tells nothing about a parent that has gone. */
+                if (write(ready[1], &error, sizeof error) < 0 || error)
                         _exit(1);
                 for (;;)
                         pause();
