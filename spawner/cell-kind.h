@@ -11,7 +11,7 @@ struct Cell;
 struct CellKind;
 
 struct Layers;
-struct SeccompPrograms;
+struct SeccompProgram;
 
 /* What cells of all kinds share; one per spawner. */
 struct CellWorld {
@@ -22,7 +22,7 @@ struct CellWorld {
         struct Cgroups *cgroups;
         int start_program;      /* sealed memfd of glovebox-start */
         int own_pidns;
-        struct SeccompPrograms *seccomp; /* NULL = waived */
+        struct SeccompProgram *seccomp; /* NULL = waived */
         bool core_scheduling;   /* wanted, and of use */
         int landlock_abi;       /* below 1: the kernel has none */
         int probe_program;      /* sealed memfd of glovebox-probe, while the wall is being probed */

@@ -32,8 +32,8 @@ static int load_policy(const struct Config *config, struct Policy **ret, char **
         return 0;
 }
 
-int filter_new(const struct Config *config, char *const *waive, struct SeccompPrograms **ret, char **ret_error) {
-        struct SeccompPrograms *programs _cleanup_(filter_freep) = NULL;
+int filter_new(const struct Config *config, char *const *waive, struct SeccompProgram **ret, char **ret_error) {
+        struct SeccompProgram *program _cleanup_(filter_freep) = NULL;
         struct Policy *policy _cleanup_(policy_freep) = NULL;
 
         if (strv_contains(waive, "seccomp")) {
@@ -43,22 +43,22 @@ int filter_new(const struct Config *config, char *const *waive, struct SeccompPr
         int r = load_policy(config, &policy, ret_error);
         if (r < 0)
                 return r;
-        programs = calloc(1, sizeof *programs);
-        if (!programs)
+        program = calloc(1, sizeof *program);
+        if (!program)
                 return -ENOMEM;
-        r = seccomp_programs_compile(policy, config->debug_seccomp, programs, ret_error);
+        r = seccomp_program_compile(policy, config->debug_seccomp, program, ret_error);
         if (r < 0)
                 return r;
         if (config->seccomp_policy || config->seccomp_allow || config->seccomp_deny || config->debug_seccomp)
                 log_notice("The system calls of cells are not as shipped (seccomp-policy, seccomp-allow, seccomp-deny or debug-seccomp is set).");
-        *ret = TAKE_PTR(programs);
+        *ret = TAKE_PTR(program);
         return 0;
 }
 
-struct SeccompPrograms *filter_free(struct SeccompPrograms *p) {
+struct SeccompProgram *filter_free(struct SeccompProgram *p) {
         if (!p)
                 return NULL;
-        seccomp_programs_done(p);
+        seccomp_program_done(p);
         free(p);
         return NULL;
 }

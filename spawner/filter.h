@@ -2,9 +2,9 @@
 #pragma once
 
 #include "common/config.h"
-#include "spawner/steps/seccomp-programs.h"
+#include "spawner/steps/seccomp-program.h"
 
 /* *ret is NULL where the layer is waived. On an error of the operator's ret_error says file, line and cure. */
-int filter_new(const struct Config *config, char *const *waive, struct SeccompPrograms **ret, char **ret_error);
-struct SeccompPrograms *filter_free(struct SeccompPrograms *p);
-DEFINE_CLEANUP(struct SeccompPrograms *, filter_free)
+int filter_new(const struct Config *config, char *const *waive, struct SeccompProgram **ret, char **ret_error);
+struct SeccompProgram *filter_free(struct SeccompProgram *p);
+DEFINE_CLEANUP(struct SeccompProgram *, filter_free)

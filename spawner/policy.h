@@ -1,5 +1,5 @@
 /* A policy of system calls: parsed from text (spawner/policy/default.policy tells the form), changed as the operator wishes. Knows nothing of
- * libseccomp: steps/seccomp.c compiles it. */
+ * libseccomp: steps/seccomp-program.c compiles it. */
 #pragma once
 
 #include "common/util.h"

@@ -12,7 +12,7 @@ enum {
         STEP_FD_COUNT = 5,
 };
 
-struct SeccompPrograms;
+struct SeccompProgram;
 
 struct StepContext {
         int init;                /* pidfd of the cell's init */
@@ -21,7 +21,7 @@ struct StepContext {
         bool reset_oom_score;    /* the spawner's own is not the default */
         int fds[STEP_FD_COUNT];  /* what becomes 0, 1, 2, job, report */
         int program;             /* sealed memfd of glovebox-start */
-        const struct SeccompPrograms *seccomp; /* NULL = waived */
+        const struct SeccompProgram *seccomp; /* NULL = waived */
         int landlock_abi;        /* as landlock_abi() says; below 1 the step fails */
         bool core_scheduling;    /* as the config says, where the machine can */
         const struct FactTexts *facts; /* what the cell is told, where it changes; NULL = it stays */

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "spawner/policy.h"
-#include "spawner/steps/seccomp-programs.h"
+#include "spawner/steps/seccomp-program.h"
 #include "spawner/steps/steps.h"
 
 #define CALLS 200000
@@ -112,8 +112,8 @@ static int run(struct StepContext *c, size_t rounds, bool walled, const char *na
 
 int main(int argc, char **argv) {
         struct Policy *policy _cleanup_(policy_freep) = NULL;
-        struct SeccompPrograms programs _cleanup_(seccomp_programs_done) = {};
-        struct StepContext c = { .seccomp = &programs, .landlock_abi = landlock_abi() };
+        struct SeccompProgram program _cleanup_(seccomp_program_done) = {};
+        struct StepContext c = { .seccomp = &program, .landlock_abi = landlock_abi() };
         char *error _cleanup_free_ = NULL;
 
         if (argc != 3 || atoi(argv[2]) < 1) {
@@ -123,12 +123,12 @@ int main(int argc, char **argv) {
         uint64_t began = nanoseconds();
         int r = policy_load(argv[1], &policy, &error);
         if (r >= 0)
-                r = seccomp_programs_compile(policy, false, &programs, &error);
+                r = seccomp_program_compile(policy, false, &program, &error);
         if (r < 0) {
                 fprintf(stderr, "wall: %s\n", error ? error : strerror(-r));
                 return 1;
         }
-        printf("{\"compile\": %.0f, \"instructions\": [%u, %u], ", (double) (nanoseconds() - began), programs.arguments.n, programs.calls.n);
+        printf("{\"compile\": %.0f, \"instructions\": %u, ", (double) (nanoseconds() - began), program.n);
         r = run(&c, (size_t) atoi(argv[2]), false, "without");
         printf(", ");
         if (r >= 0)

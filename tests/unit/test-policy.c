@@ -1,9 +1,10 @@
-/* spawner/policy.c and steps/seccomp.c: the text, the operator's changes, and what the compiled filter really answers. */
+/* spawner/policy.c and steps/seccomp-program.c: the text, the operator's changes, and what the compiled filter really answers. */
 #include "tests/unit/unit.h"
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <seccomp.h>
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -12,7 +13,7 @@
 #include <sys/wait.h>
 
 #include "spawner/policy.h"
-#include "spawner/steps/seccomp-programs.h"
+#include "spawner/steps/seccomp-program.h"
 #include "spawner/steps/steps.h"
 
 #define SHIPPED SOURCE_DIR "/spawner/policy/default.policy"
@@ -82,18 +83,18 @@ static void the_operator_adds_and_takes(void **state) {
 
 static void an_unknown_call_is_a_fault(void **state) {
         struct Policy *p _cleanup_(policy_freep) = NULL;
-        struct SeccompPrograms programs;
+        struct SeccompProgram program;
         char *error = NULL;
 
         assert_ok(policy_parse("allow raed\n", "x", &p, &error));
-        assert_error(seccomp_programs_compile(p, false, &programs, &error), EINVAL);
+        assert_error(seccomp_program_compile(p, false, &program, &error), EINVAL);
         assert_non_null(strstr(error, "'raed'"));
         free(error);
 }
 
 /* A child under the filter makes one call; its errno (0 = it worked) comes back, -1 = it was killed. */
-static int answer(const struct SeccompPrograms *programs, long (*call)(void)) {
-        struct StepContext c = { .seccomp = programs };
+static int answer(const struct SeccompProgram *program, long (*call)(void)) {
+        struct StepContext c = { .seccomp = program };
         int status = 0;
         pid_t pid = fork();
 
@@ -169,16 +170,219 @@ static void the_kernel_answers_as_the_text_says(void **state) {
 #endif
         };
         struct Policy *p _cleanup_(policy_freep) = shipped();
-        struct SeccompPrograms programs _cleanup_(seccomp_programs_done) = {};
+        struct SeccompProgram program _cleanup_(seccomp_program_done) = {};
         char *error = NULL;
 
-        if (seccomp_programs_compile(p, false, &programs, &error) < 0)
+        if (seccomp_program_compile(p, false, &program, &error) < 0)
                 fail_msg("%s", error ? error : "does not compile");
         for (size_t i = 0; i < ELEMENTSOF(table); i++) {
-                int got = answer(&programs, table[i].call);
+                int got = answer(&program, table[i].call);
                 if (got != table[i].expected)
                         fail_msg("%s: expected %d, got %d", table[i].name, table[i].expected, got);
         }
 }
 
-RUN(T(faults_name_line_and_cure), T(the_operator_adds_and_takes), T(an_unknown_call_is_a_fault), T(the_kernel_answers_as_the_text_says))
+/* What the policy's text means, read as plainly as possible, against the program, run instruction by instruction. */
+
+struct Call {
+        const char *name; /* NULL = no rule can name it */
+        struct seccomp_data data;
+};
+
+static bool holds(const struct PolicyCondition *c, const uint64_t *args) {
+        uint64_t value = args[c->argument];
+
+        switch (c->operator) {
+        case POLICY_EQUAL:
+                return value == c->value;
+        case POLICY_NOT_EQUAL:
+                return value != c->value;
+        case POLICY_GREATER:
+                return value > c->value;
+        case POLICY_MASKED_EQUAL:
+                return (value & c->mask) == c->value;
+        }
+        return false;
+}
+
+static bool matches(const struct PolicyRule *rule, const struct Call *call) {
+        if (!call->name || !streq(rule->call, call->name))
+                return false;
+        for (size_t i = 0; i < rule->n_conditions; i++)
+                if (!holds(&rule->conditions[i], (const uint64_t *) call->data.args))
+                        return false;
+        return true;
+}
+
+/* errno, 0 = allowed, -1 = the process ends */
+static int meaning(const struct Policy *p, const struct Call *call) {
+        if (call->data.arch != seccomp_arch_native() || (seccomp_arch_native() == SCMP_ARCH_X86_64 && (uint32_t) call->data.nr >= 0x40000000 && call->data.nr != -1))
+                return -1;
+        for (int pass = 0; pass < 3; pass++)
+                for (size_t i = 0; i < p->n_rules; i++) {
+                        const struct PolicyRule *rule = &p->rules[i];
+                        int turn = !rule->n_conditions ? 2 : rule->error ? 0 : 1;
+                        if (turn == pass && matches(rule, call))
+                                return rule->error;
+                }
+        return ENOSYS;
+}
+
+static int execute(const struct SeccompProgram *program, const struct seccomp_data *data) {
+        uint32_t a = 0;
+
+        for (size_t i = 0; i < program->n; i++) {
+                const struct sock_filter *f = &program->instructions[i];
+                switch (f->code) {
+                case BPF_LD | BPF_W | BPF_ABS:
+                        assert_true(f->k % 4 == 0 && f->k + 4 <= sizeof *data);
+                        memcpy(&a, (const char *) data + f->k, 4);
+                        break;
+                case BPF_ALU | BPF_AND | BPF_K:
+                        a &= f->k;
+                        break;
+                case BPF_JMP | BPF_JA:
+                        i += f->k;
+                        break;
+                case BPF_JMP | BPF_JEQ | BPF_K:
+                        i += a == f->k ? f->jt : f->jf;
+                        break;
+                case BPF_JMP | BPF_JGT | BPF_K:
+                        i += a > f->k ? f->jt : f->jf;
+                        break;
+                case BPF_JMP | BPF_JGE | BPF_K:
+                        i += a >= f->k ? f->jt : f->jf;
+                        break;
+                case BPF_RET | BPF_K:
+                        if (f->k == SECCOMP_RET_KILL_PROCESS)
+                                return -1;
+                        if (f->k == SECCOMP_RET_ALLOW)
+                                return 0;
+                        assert_int_equal(f->k & SECCOMP_RET_ACTION_FULL, SECCOMP_RET_ERRNO);
+                        return (int) (f->k & SECCOMP_RET_DATA);
+                default:
+                        fail_msg("instruction %zu has the code %x", i, f->code);
+                }
+        }
+        fail_msg("it runs past its end");
+        return -2;
+}
+
+static void compare(const struct Policy *p, const struct SeccompProgram *program, const struct Call *call) {
+        int expected = meaning(p, call), got = execute(program, &call->data);
+
+        if (expected != got)
+                fail_msg("call %d (%s) with %llx %llx %llx %llx: the text says %d, the program %d", call->data.nr, strempty(call->name),
+                         call->data.args[0], call->data.args[1], call->data.args[2], call->data.args[3], expected, got);
+}
+
+static uint64_t scramble(uint64_t *state) {
+        *state = *state * 6364136223846793005u + 1442695040888963407u;
+        return *state >> 16 ^ *state << 40;
+}
+
+/* Around every value and mask that a rule of this call names. */
+static void compare_arguments(const struct Policy *p, const struct SeccompProgram *program, struct Call *call) {
+        uint64_t state = (uint64_t) call->data.nr + 1;
+
+        for (size_t i = 0; i < p->n_rules; i++) {
+                const struct PolicyRule *rule = &p->rules[i];
+                for (size_t k = 0; call->name && streq(rule->call, call->name) && k < rule->n_conditions; k++) {
+                        const struct PolicyCondition *c = &rule->conditions[k];
+                        const uint64_t tries[] = { c->value, c->value + 1, c->value - 1, c->value | c->mask, c->value | ~c->mask, ~c->value, 0,
+                                                   c->value + (1ul << 32), c->value << 32, c->value | 1ul << 63 };
+                        for (size_t t = 0; t < ELEMENTSOF(tries); t++) {
+                                call->data.args[c->argument] = tries[t];
+                                compare(p, program, call);
+                        }
+                }
+        }
+        for (int round = 0; round < 8; round++) {
+                for (size_t i = 0; i < 6; i++)
+                        call->data.args[i] = scramble(&state) >> (scramble(&state) % 64);
+                compare(p, program, call);
+        }
+}
+
+static void compare_all(const struct Policy *p) {
+        static const int odd[] = { 1023, 1024, 1025, 65536, 0x3fffffff, 0x40000000, 0x40000027, 0x7fffffff, (int) 0x80000000, -2, -1 };
+        static const struct {
+                int number;
+                const char *name;
+        } newer[] = { { 451, "cachestat" }, { 452, "fchmodat2" }, { 454, "futex_wake" }, { 455, "futex_wait" }, { 456, "futex_requeue" } };
+        struct SeccompProgram program _cleanup_(seccomp_program_done) = {};
+        char *error = NULL;
+
+        if (seccomp_program_compile(p, false, &program, &error) < 0)
+                fail_msg("%s", error ? error : "does not compile");
+        for (int nr = 0; nr < 1024 + (int) ELEMENTSOF(odd); nr++) {
+                struct Call call = { .data = { .nr = nr < 1024 ? nr : odd[nr - 1024], .arch = seccomp_arch_native() } };
+                char *name _cleanup_free_ = call.data.nr < 1024 ? seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, call.data.nr) : NULL;
+                call.name = name;
+                for (size_t i = 0; i < ELEMENTSOF(newer); i++)
+                        if (newer[i].number == call.data.nr)
+                                call.name = newer[i].name;
+                compare_arguments(p, &program, &call);
+                call.data.arch = SCMP_ARCH_X86;
+                compare(p, &program, &call);
+        }
+}
+
+static void the_program_is_the_text(void **state) {
+        struct Policy *p _cleanup_(policy_freep) = shipped();
+        compare_all(p);
+}
+
+static void every_operator_is_the_text(void **state) {
+        static const char text[] =
+                "allow read if arg0 > 0x100000005 and arg1 != 0x200000000\n"
+                "allow write\n"
+                "deny EPERM write if arg2 != 7 # x\n"
+                "deny EACCES write if arg2 > 5 # never seen: the first one that holds answers\n"
+                "deny EINVAL close if arg0 & 0xff00000000 == 0x100000000 # x\n"
+                "deny EACCES close if arg0 & 0 == 0 and arg1 == 3 # x\n"
+                "allow close if arg0 == 0x8000000000000000\n"
+                "deny ENOTTY ioctl if arg1 > 0xffffffffffffffff # never\n"
+                "deny EPERM ioctl # x\n";
+        struct Policy *p _cleanup_(policy_freep) = NULL;
+        char *error = NULL;
+        assert_ok(policy_parse(text, "x", &p, &error));
+        compare_all(p);
+}
+
+/* Every known call with `lines` rules of its own, so that the tree's halves are far apart. */
+static struct Policy *large_policy(int calls, int lines) {
+        struct Policy *p = NULL;
+        char *text = NULL, *error = NULL;
+        size_t size;
+        FILE *f = open_memstream(&text, &size);
+
+        for (int nr = 0; nr < calls; nr++) {
+                char *name _cleanup_free_ = seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, nr);
+                for (int i = 0; name && i < lines; i++)
+                        fprintf(f, "deny EPERM %s if arg%d == %d and arg%d > %d # x\n", name, i, nr, 5 - i, nr + 1);
+                if (name)
+                        fprintf(f, "allow %s\n", name);
+        }
+        fclose(f);
+        assert_ok(policy_parse(text, "x", &p, &error));
+        free(text);
+        return p;
+}
+
+static void a_large_program_is_the_text(void **state) {
+        struct Policy *p _cleanup_(policy_freep) = large_policy(150, 2);
+        compare_all(p);
+}
+
+static void a_program_that_the_kernel_would_refuse_is_a_fault(void **state) {
+        struct Policy *p _cleanup_(policy_freep) = large_policy(250, 3);
+        struct SeccompProgram program = {};
+        char *error = NULL;
+        assert_error(seccomp_program_compile(p, false, &program, &error), EFBIG);
+        assert_null(program.instructions);
+}
+
+RUN(T(faults_name_line_and_cure), T(the_operator_adds_and_takes), T(an_unknown_call_is_a_fault), T(the_kernel_answers_as_the_text_says),
+    T(the_program_is_the_text), T(every_operator_is_the_text), T(a_large_program_is_the_text),
+    T(a_program_that_the_kernel_would_refuse_is_a_fault))
