@@ -216,7 +216,9 @@ static bool matches(const struct PolicyRule *rule, const struct Call *call) {
 
 /* errno, 0 = allowed, -1 = the process ends */
 static int meaning(const struct Policy *p, const struct Call *call) {
-        if (call->data.arch != seccomp_arch_native() || (seccomp_arch_native() == SCMP_ARCH_X86_64 && (uint32_t) call->data.nr >= 0x40000000 && call->data.nr != -1))
+        bool x32 = seccomp_arch_native() == SCMP_ARCH_X86_64 && (uint32_t) call->data.nr >= 0x40000000 && call->data.nr != -1;
+
+        if (call->data.arch != seccomp_arch_native() || x32)
                 return -1;
         for (int pass = 0; pass < 3; pass++)
                 for (size_t i = 0; i < p->n_rules; i++) {
