@@ -5,6 +5,25 @@ install(DIRECTORY ${LIBRARY_DIR}/runtimes.d DESTINATION lib/glovebox OPTIONAL)
 install(DIRECTORY inside/ DESTINATION lib/glovebox/inside
   FILES_MATCHING PATTERN "*.js" PATTERN "*.py" PATTERN "*.sh" PATTERN "__pycache__" EXCLUDE)
 install(DIRECTORY spawner/policy DESTINATION lib/glovebox FILES_MATCHING PATTERN "*.policy")
+
+# systemd, in the places that it searches below any prefix (/usr or /usr/local). Where programs are is known only now, at the time of installing.
+install(CODE "
+  set(BINDIR \${CMAKE_INSTALL_PREFIX}/bin)
+  foreach(unit gloveboxd.service glovebox-spawner.service)
+    configure_file(${CMAKE_SOURCE_DIR}/systemd/units/\${unit}.in ${CMAKE_BINARY_DIR}/units/\${unit} @ONLY)
+  endforeach()")
+install(FILES ${CMAKE_BINARY_DIR}/units/gloveboxd.service ${CMAKE_BINARY_DIR}/units/glovebox-spawner.service DESTINATION lib/systemd/system)
+install(DIRECTORY systemd/units/ DESTINATION lib/systemd/system FILES_MATCHING PATTERN "*.socket" PATTERN "*.slice")
+install(FILES systemd/sysusers.conf DESTINATION lib/sysusers.d RENAME glovebox.conf)
+install(FILES systemd/tmpfiles.conf DESTINATION lib/tmpfiles.d RENAME glovebox.conf)
+
+# The operator's settings: every program reads /etc/glovebox, whatever the prefix. What is there already is his.
+install(CODE "
+  if(NOT EXISTS \$ENV{DESTDIR}/etc/glovebox/glovebox.conf)
+    file(MAKE_DIRECTORY \$ENV{DESTDIR}/etc/glovebox/runtimes.d)
+    file(COPY ${CMAKE_SOURCE_DIR}/systemd/glovebox.conf DESTINATION \$ENV{DESTDIR}/etc/glovebox
+      FILE_PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
+  endif()")
 install(FILES systemd/glovebox.conf DESTINATION share/doc/glovebox OPTIONAL)
 install(FILES README.md LICENSE DESTINATION share/doc/glovebox OPTIONAL)
 install(FILES docs/architecture.md docs/security.md DESTINATION share/doc/glovebox/docs OPTIONAL)
