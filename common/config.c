@@ -374,6 +374,7 @@ static bool listen_is_valid(const char *address) {
 }
 
 static int settle_lists(struct Place *place, struct Config *c) {
+        c->listen_is_default = !c->listen;
         if (!c->listen && strv_extend(&c->listen, "unix:/run/glovebox/glovebox.sock") < 0)
                 return -ENOMEM;
         if (!c->operators && strv_extend(&c->operators, "uid:0") < 0)

@@ -40,17 +40,34 @@ static void clean(char *s) {
                         *s = '?';
 }
 
-static int to_journal(int level, const char *execution, const char *message) {
-        char priority[32], text[2100], id[160], who[80];
-        struct iovec fields[4];
-        int n = 3;
+struct Record {
+        int level, error;
+        const char *id, *execution; /* or NULL */
+        char message[2048];
+};
 
-        fields[0] = (struct iovec) { priority, (size_t) snprintf(priority, sizeof(priority), "PRIORITY=%d", level) };
-        fields[1] = (struct iovec) { text, (size_t) snprintf(text, sizeof(text), "MESSAGE=%s", message) };
-        fields[2] = (struct iovec) { who, MIN((size_t) snprintf(who, sizeof(who), "SYSLOG_IDENTIFIER=%s", log_name), sizeof(who) - 1) };
-        if (execution) {
-                int length = snprintf(id, sizeof(id), "GLOVEBOX_EXECUTION=%s", execution);
-                fields[n++] = (struct iovec) { id, MIN((size_t) length, sizeof(id) - 1) };
+/* Longer ones are cut: ids of executions have at most 128 bytes. */
+static void put_field(struct iovec *field, char *buffer, size_t size, const char *name, const char *value) {
+        int n = snprintf(buffer, size, "%s=%s", name, value);
+        *field = (struct iovec) { buffer, MIN((size_t) n, size - 1) };
+}
+
+static int to_journal(const struct Record *r) {
+        char priority[32], text[2100], execution[160], who[80], id[64], number[32], buffer[16];
+        struct iovec fields[6];
+        int n = 0;
+
+        (void) snprintf(buffer, sizeof(buffer), "%d", r->level);
+        put_field(&fields[n++], priority, sizeof(priority), "PRIORITY", buffer);
+        put_field(&fields[n++], text, sizeof(text), "MESSAGE", r->message);
+        put_field(&fields[n++], who, sizeof(who), "SYSLOG_IDENTIFIER", log_name);
+        if (r->execution)
+                put_field(&fields[n++], execution, sizeof(execution), "GLOVEBOX_EXECUTION_ID", r->execution);
+        if (r->id)
+                put_field(&fields[n++], id, sizeof(id), "MESSAGE_ID", r->id);
+        if (r->error) {
+                (void) snprintf(buffer, sizeof(buffer), "%d", r->error);
+                put_field(&fields[n++], number, sizeof(number), "ERRNO", buffer);
         }
         return sd_journal_sendv(fields, n);
 }
@@ -68,21 +85,44 @@ static void to_stderr(const char *execution, const char *message) {
                 return;
 }
 
-int log_full(int level, int error, const char *execution, const char *format, ...) {
-        char message[2048];
+static void log_valist(int level, const char *id, int error, const char *execution, bool journal_only, const char *format, va_list ap)
+        __attribute__((format(printf, 6, 0)));
+static void log_valist(int level, const char *id, int error, const char *execution, bool journal_only, const char *format, va_list ap) {
+        struct Record r = { .level = level, .error = error, .id = id, .execution = execution };
         int saved = errno;
+
+        if (level > log_max_level || (journal_only && !log_journal))
+                return;
+        errno = error;
+        (void) vsnprintf(r.message, sizeof(r.message), format, ap);
+        clean(r.message);
+        if ((!log_journal || to_journal(&r) < 0) && !journal_only)
+                to_stderr(execution, r.message);
+        errno = saved;
+}
+
+int log_full(int level, int error, const char *execution, const char *format, ...) {
         va_list ap;
 
-        error = abs(error);
-        if (level > log_max_level)
-                return -error;
-        errno = error;
         va_start(ap, format);
-        (void) vsnprintf(message, sizeof(message), format, ap);
+        log_valist(level, NULL, abs(error), execution, false, format, ap);
         va_end(ap);
-        clean(message);
-        if (!log_journal || to_journal(level, execution, message) < 0)
-                to_stderr(execution, message);
-        errno = saved;
-        return -error;
+        return -abs(error);
+}
+
+int log_event(int level, const char *id, int error, const char *execution, const char *format, ...) {
+        va_list ap;
+
+        va_start(ap, format);
+        log_valist(level, id, abs(error), execution, false, format, ap);
+        va_end(ap);
+        return -abs(error);
+}
+
+void log_step(const char *id, const char *execution, const char *format, ...) {
+        va_list ap;
+
+        va_start(ap, format);
+        log_valist(LOG_INFO, id, 0, execution, true, format, ap);
+        va_end(ap);
 }

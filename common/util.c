@@ -64,6 +64,17 @@ bool strv_contains(char *const *v, const char *s) {
         return false;
 }
 
+bool strv_equal(char *const *a, char *const *b) {
+        size_t n = strv_length(a);
+
+        if (strv_length(b) != n)
+                return false;
+        for (size_t i = 0; i < n; i++)
+                if (!streq(a[i], b[i]))
+                        return false;
+        return true;
+}
+
 char **strv_copy(char *const *v) {
         size_t n = strv_length(v);
         char **copy _cleanup_strv_ = calloc(n + 1, sizeof(char *));

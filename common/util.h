@@ -95,6 +95,7 @@ char **strv_free(char **v);
 int strv_push(char ***v, char *s);
 int strv_extend(char ***v, const char *s);
 bool strv_contains(char *const *v, const char *s);
+bool strv_equal(char *const *a, char *const *b);
 char **strv_copy(char *const *v);
 static inline void strv_freep(char ***v) {
         strv_free(*v);

@@ -99,7 +99,7 @@ static void execution_finish(struct Execution *e) {
         if (r < 0)
                 log_full(LOG_ERR, r, e->id, "Failed to add the result: %m");
         if (e->result.outcome == OUTCOME_SANDBOX_FAILED)
-                log_full(LOG_ERR, 0, e->id, "%s", e->result.message);
+                log_event(LOG_ERR, MESSAGE_SANDBOX_FAILED, 0, e->id, "%s", e->result.message);
         execution_audit(e, true);
         output_done(&e->output);
         execution_free_request(e);

@@ -162,7 +162,7 @@ static void lease_on_closed(const char *left, void *userdata) {
 
         e->lease = NULL;
         if (!isempty(left))
-                log_full(LOG_ERR, 0, e->id, "The cell is not completely gone: %s", left);
+                log_event(LOG_ERR, MESSAGE_CELL_LEFT, 0, e->id, "The cell is not completely gone: %s", left);
         if (e->state == EXECUTION_FINISHED) {
                 execution_release_place(e);
                 execution_unref(e);

@@ -215,6 +215,7 @@ void execution_run(struct Execution *e) {
         execution_set_state(e, EXECUTION_RUNNING);
         event.started.queue_time = e->leased - e->accepted;
         event.started.start = e->start_kind;
+        log_step(MESSAGE_EXECUTION_RUNNING, e->id, "Execution %s runs", e->id);
         int r = eventlog_add(&e->log, &event, false);
         if (r >= 0)
                 r = start_timers(e);

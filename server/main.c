@@ -17,9 +17,11 @@ static const char help[] =
         "\n"
         "  --config FILE    configuration (default: /etc/glovebox/glovebox.conf)\n"
         "  --listen ADDR    unix:PATH, HOST:PORT or [ADDRESS]:PORT (TLS); may be repeated; replaces\n"
-        "                   `listen` of the configuration. Sockets that systemd passes come first\n"
+        "                   `listen` of the configuration. Sockets that systemd passes are served, too\n"
+        "  --passed-only    serve no other sockets than those that were passed (LISTEN_FDS)\n"
         "  --spawner PATH   socket of the spawner (default: spawner.sock in the state folder)\n"
         "  --state DIR      the spawner's state folder (default: /run/glovebox-spawner)\n"
+        "  --check-config   only read the configuration; exit status 78 and one line when it is wrong\n"
         "  --help           this text\n"
         "  --version        the version\n"
         "\n"
@@ -30,6 +32,7 @@ static const char help[] =
 struct Arguments {
         char *config, *spawner, *state;
         char **listen;
+        bool passed_only, check_config;
 };
 
 static void arguments_done(struct Arguments *a) {
@@ -53,6 +56,7 @@ static int parse_arguments(int argc, char **argv, struct Arguments *a) {
         static const struct option options[] = {
                 { "config", required_argument, NULL, 'c' },  { "listen", required_argument, NULL, 'l' },
                 { "spawner", required_argument, NULL, 's' }, { "state", required_argument, NULL, 'd' },
+                { "passed-only", no_argument, NULL, 'p' },   { "check-config", no_argument, NULL, 'C' },
                 { "help", no_argument, NULL, 'h' },          { "version", no_argument, NULL, 'v' },
                 {},
         };
@@ -71,6 +75,12 @@ static int parse_arguments(int argc, char **argv, struct Arguments *a) {
                         break;
                 case 'd':
                         r = set_string(&a->state, optarg);
+                        break;
+                case 'p':
+                        a->passed_only = true;
+                        break;
+                case 'C':
+                        a->check_config = true;
                         break;
                 case 'h':
                         fputs(help, stdout);
@@ -121,16 +131,18 @@ static int block_signals(void) {
 }
 
 static int run(const struct Arguments *a) {
-        struct ServerOptions options = { .config_file = a->config, .spawner = a->spawner, .listen = a->listen };
+        struct ServerOptions options = { .config_file = a->config, .spawner = a->spawner, .listen = a->listen, .passed_only = a->passed_only };
         struct Config *config _cleanup_(config_freep) = NULL;
         struct Server *server _cleanup_(server_freep) = NULL;
         char *error _cleanup_free_ = NULL;
 
         int r = config_load(a->config, &config, &error);
         if (r < 0) {
-                log_error("%s", error ? error : strerrordesc_np(-r));
+                (void) log_event(LOG_ERR, MESSAGE_CONFIG_REFUSED, r, NULL, "%s", error ? error : strerrordesc_np(-r));
                 return EX_CONFIG;
         }
+        if (a->check_config)
+                return EXIT_SUCCESS;
         r = drop_privileges(config);
         if (r < 0) {
                 log_error_errno(r, "Failed to give up root: %m");

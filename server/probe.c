@@ -55,7 +55,7 @@ static void probe_failed(struct Probe *p, const char *why) {
         p->status->available = false;
         p->status->probe = PROBE_DONE;
         (void) snprintf(p->status->detail, sizeof p->status->detail, "%s", why);
-        log_warning("Runtime %s cannot be used: %s", p->status->name, why);
+        (void) log_event(LOG_WARNING, MESSAGE_RUNTIME_UNUSABLE, 0, NULL, "Runtime %s cannot be used: %s", p->status->name, why);
         probe_end(p);
         probe_next(x);
 }

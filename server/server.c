@@ -12,6 +12,10 @@
 #include "server/execution.h"
 
 #define CALLS_DEADLINE (3 * USEC_PER_SEC)
+/* On top of drain-deadline: cancelled executions end, then their calls hear of it. */
+#define STOP_MARGIN (15 * USEC_PER_SEC)
+/* So long a start waits for the spawner. Then it is over all the same, and callers hear that no cell can be made. */
+#define SPAWNER_DEADLINE (15 * USEC_PER_SEC)
 
 struct Server {
         sd_event *event;
@@ -19,7 +23,7 @@ struct Server {
         struct Config *config;
         struct Executions *executions;
         struct Accept *accept;
-        sd_event_source *calls_deadline;
+        sd_event_source *calls_deadline, *spawner_deadline;
         bool told_ready, stopping, drained, stopped;
 };
 
@@ -56,8 +60,11 @@ static int server_on_stop(sd_event_source *source, const struct signalfd_siginfo
         if (s->stopping)
                 return 0;
         s->stopping = true;
-        log_info("Stopping; running executions have %llu s to end", (unsigned long long) (s->config->drain_deadline / USEC_PER_SEC));
-        (void) sd_notify(false, "STOPPING=1");
+        (void) log_event(LOG_INFO, MESSAGE_SERVER_STOPPING, 0, NULL, "Stopping; running executions have %llu s to end",
+                         (unsigned long long) (s->config->drain_deadline / USEC_PER_SEC));
+        /* Whatever the unit's TimeoutStopSec= is: the operator has said how long a stop may take. */
+        (void) sd_notifyf(false, "STOPPING=1\nSTATUS=Stopping, running executions may end\nEXTEND_TIMEOUT_USEC=%llu",
+                          (unsigned long long) (s->config->drain_deadline + STOP_MARGIN));
         accept_stop(s->accept, server_on_stopped, s);
         executions_drain(s->executions, server_on_drained, s);
         return 0;
@@ -65,10 +72,22 @@ static int server_on_stop(sd_event_source *source, const struct signalfd_siginfo
 
 static void apply_listen(struct Config *c, const struct ServerOptions *o) {
         char **copy = o->listen ? strv_copy(o->listen) : NULL;
-        if (!copy)
+        if (!copy && !o->passed_only)
                 return;
         strv_free(c->listen);
         c->listen = copy;
+        c->listen_is_default = false;
+}
+
+/* What was made when the server started; NULL = nothing of it has changed. */
+static const char *needs_restart(const struct Config *was, const struct Config *is) {
+        if (!strv_equal(was->listen, is->listen))
+                return "listen";
+        if (was->plain_tcp != is->plain_tcp)
+                return "plain-tcp";
+        if (was->max_message != is->max_message)
+                return "max-message";
+        return streq(was->node, is->node) ? NULL : "node";
 }
 
 static void server_reload(struct Server *s) {
@@ -81,13 +100,17 @@ static void server_reload(struct Server *s) {
                 r = accept_reload(s->accept, config, &error);
         }
         if (r < 0) {
-                log_error_errno(r, "Failed to reload, everything stays as it was: %s", error ? error : strerrordesc_np(-r));
+                (void) log_event(LOG_ERR, MESSAGE_CONFIG_REFUSED, r, NULL, "Failed to reload, everything stays as it was: %s",
+                                 error ? error : strerrordesc_np(-r));
                 return;
         }
+        const char *other = needs_restart(s->config, config);
+        if (other)
+                (void) log_event(LOG_NOTICE, MESSAGE_CONFIG_RESTART, 0, NULL, "%s has changed; the server takes that over when it is started again", other);
         executions_reload(s->executions, config);
         config_free(s->config);
         s->config = TAKE_PTR(config);
-        log_info("Reloaded the configuration");
+        (void) log_event(LOG_INFO, MESSAGE_CONFIG_READ, 0, NULL, "Reloaded the configuration");
 }
 
 static int server_on_reload(sd_event_source *source, const struct signalfd_siginfo *si, void *userdata) {
@@ -104,16 +127,35 @@ static int server_on_reload(sd_event_source *source, const struct signalfd_sigin
         return 0;
 }
 
+static void server_tell_ready(struct Server *s) {
+        s->spawner_deadline = sd_event_source_disable_unref(s->spawner_deadline);
+        s->told_ready = true;
+        (void) sd_notify(false, "READY=1");
+}
+
 static void server_on_ready_change(void *userdata) {
         struct Server *s = userdata;
         bool ready = executions_ready(s->executions);
 
-        (void) sd_notify(false, ready ? "STATUS=Serving" : "STATUS=Waiting for the spawner");
-        if (!ready || s->told_ready)
+        if (s->stopping)
                 return;
-        s->told_ready = true;
-        log_info("Ready");
-        (void) sd_notify(false, "READY=1");
+        /* glovebox-standalone waits for this word. */
+        (void) sd_notify(false, ready ? "STATUS=Serving" : "STATUS=Waiting for the spawner");
+        if (ready)
+                (void) log_event(LOG_INFO, MESSAGE_SERVER_READY, 0, NULL, "Ready");
+        if (ready && !s->told_ready)
+                server_tell_ready(s);
+}
+
+/* A start that hangs would tell nobody why; health and UNAVAILABLE do. */
+static int server_on_spawner_deadline(sd_event_source *source, uint64_t usec, void *userdata) {
+        struct Server *s = userdata;
+
+        (void) log_event(LOG_WARNING, MESSAGE_SERVER_WAITING, 0, NULL,
+                         "The spawner is not there: calls are refused until it is; see `systemctl status glovebox-spawner`");
+        (void) sd_notify(false, "STATUS=Waiting for the spawner");
+        server_tell_ready(s);
+        return 0;
 }
 
 static int add_signals(struct Server *s) {
@@ -149,6 +191,9 @@ int server_new(const struct ServerOptions *options, struct Config *config, struc
         if (r < 0)
                 return r;
         executions_on_ready_change(s->executions, server_on_ready_change, s);
+        r = sd_event_add_time_relative(s->event, &s->spawner_deadline, CLOCK_MONOTONIC, SPAWNER_DEADLINE, 0, server_on_spawner_deadline, s);
+        if (r < 0)
+                return r;
         r = accept_new(s->event, config, s->executions, &s->accept, ret_error);
         if (r < 0)
                 return r;
@@ -165,6 +210,7 @@ struct Server *server_free(struct Server *s) {
         if (!s)
                 return NULL;
         s->calls_deadline = sd_event_source_disable_unref(s->calls_deadline);
+        s->spawner_deadline = sd_event_source_disable_unref(s->spawner_deadline);
         accept_free(s->accept);
         executions_free(s->executions);
         config_free(s->config);

@@ -11,6 +11,7 @@ struct ServerOptions {
         const char *config_file; /* NULL = the default place */
         const char *spawner;     /* path of the spawner's socket */
         char **listen;           /* replaces the config's; NULL = as the config says */
+        bool passed_only;        /* no listening sockets but those of LISTEN_FDS */
 };
 
 /* config is taken over, also on failure; it was read with these options. */

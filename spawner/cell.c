@@ -66,7 +66,7 @@ static void cell_begin_closing(struct Cell *c) {
 
 static void cell_fail(struct Cell *c, int error, const char *step) {
         if (log_limit_pass(&c->world->complaints))
-                log_full(LOG_WARNING, error, cell_tag(c), "Cell %" PRIu64 " failed at step \"%s\": %m", c->number, step);
+                log_event(LOG_WARNING, MESSAGE_CELL_FAILED, error, cell_tag(c), "Cell %" PRIu64 " failed at step \"%s\": %m", c->number, step);
         Glovebox__Internal__CellFailed m = GLOVEBOX__INTERNAL__CELL_FAILED__INIT;
         m.cell = c->id;
         m.step = (char *) step;
@@ -242,7 +242,7 @@ void cell_on_lost(struct Cell *c) {
         if (c->lost || c->state >= CELL_CLOSING)
                 return;
         c->lost = true;
-        log_full(LOG_WARNING, 0, cell_tag(c), "Cell %" PRIu64 " lost its init, which nobody here ended.", c->number);
+        log_event(LOG_WARNING, MESSAGE_CELL_LOST, 0, cell_tag(c), "Cell %" PRIu64 " lost its init, which nobody here ended.", c->number);
         Glovebox__Internal__CellLost m = GLOVEBOX__INTERNAL__CELL_LOST__INIT;
         m.cell = c->id;
         cell_send(c, FROM_SPAWNER(CELL_LOST, cell_lost, &m), NULL);
@@ -251,7 +251,10 @@ void cell_on_lost(struct Cell *c) {
 void cell_on_destroyed(struct Cell *c, const char *left) {
         cell_set_state(c, CELL_CLOSED);
         if (!isempty(left))
-                log_full(LOG_ERR, 0, cell_tag(c), "Cell %" PRIu64 " could not be removed, its uids stay unused: %s", c->number, left);
+                log_event(LOG_ERR, MESSAGE_CELL_LEFT, 0, cell_tag(c), "Cell %" PRIu64 " could not be removed, its uids stay unused: %s", c->number,
+                          left);
+        else if (cell_tag(c))
+                log_step(MESSAGE_CELL_REMOVED, cell_tag(c), "Cell %" PRIu64 " is removed, with all its processes, cgroups and mounts.", c->number);
         Glovebox__Internal__CellClosed m = GLOVEBOX__INTERNAL__CELL_CLOSED__INIT;
         m.cell = c->id;
         m.left = (char *) left;

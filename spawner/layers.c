@@ -151,7 +151,8 @@ void layers_log(const struct Layers *l) {
                 const struct LayerReport *report = &l->reports[i];
                 n += report->state == LAYER_IN_FORCE;
                 if (report->state != LAYER_IN_FORCE)
-                        log_warning("Layer %s is waived: cells run without it%s%s.", layer_name(i), isempty(report->cause) ? "" : ": ", report->cause);
+                        log_event(LOG_WARNING, MESSAGE_LAYER_WAIVED, 0, NULL, "Layer %s is waived: cells run without it%s%s.", layer_name(i),
+                                  isempty(report->cause) ? "" : ": ", report->cause);
         }
         log_info("%zu of %d layers of the wall were attacked from inside a cell and are in force.", n, LAYER_MAX_ - 1);
 }

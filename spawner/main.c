@@ -243,14 +243,14 @@ static int on_hup(sd_event_source *s, const struct signalfd_siginfo *info, void 
                 return 0; /* still starting */
         int r = config_load(arg_config, &config, &error);
         if (r < 0) {
-                log_error("The configuration stays as it was: %s", error ? error : strerror(-r));
+                log_event(LOG_ERR, MESSAGE_CONFIG_REFUSED, r, NULL, "The configuration stays as it was: %s", error ? error : strerror(-r));
                 return 0;
         }
         spawner_reload_caps(m->spawner, &config->caps);
         const char *other = reload_needs_restart(m->config, config);
         if (other)
-                log_notice("%s has changed; the spawner takes that over when it is started again.", other);
-        log_info("Caps were read again.");
+                log_event(LOG_NOTICE, MESSAGE_CONFIG_RESTART, 0, NULL, "%s has changed; the spawner takes that over when it is started again.", other);
+        log_event(LOG_INFO, MESSAGE_CONFIG_READ, 0, NULL, "Caps were read again.");
         config_free(config);
         return 0;
 }
@@ -306,7 +306,7 @@ static int run(struct Main *m) {
         _cleanup_free_ char *error = NULL;
         int r = config_load(arg_config, &m->config, &error);
         if (r < 0) {
-                log_error("%s", error ? error : strerror(-r));
+                log_event(LOG_ERR, MESSAGE_CONFIG_REFUSED, r, NULL, "%s", error ? error : strerror(-r));
                 return EX_CONFIG;
         }
         m->config->debug_seccomp |= arg_debug_seccomp;
@@ -334,11 +334,14 @@ static int run(struct Main *m) {
         };
         r = spawner_new(&setup, &m->spawner, &error);
         if (r < 0) {
-                log_error("%s", error ? error : strerror(-r));
+                log_event(LOG_ERR, MESSAGE_SPAWNER_REFUSES, r, NULL, "%s", error ? error : strerror(-r));
                 return probing_may_pass(r) ? EXIT_FAILURE : EX_CONFIG;
         }
-        (void) sd_notify(0, "READY=1");
-        log_info("Ready.");
+        r = sd_event_set_watchdog(m->event, true);
+        if (r < 0)
+                return log_error_errno(r, "Failed to serve the watchdog: %m"), EXIT_FAILURE;
+        (void) sd_notify(0, "READY=1\nSTATUS=Making cells");
+        log_event(LOG_INFO, MESSAGE_SPAWNER_READY, 0, NULL, "Ready.");
         r = sd_event_loop(m->event);
         return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

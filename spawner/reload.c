@@ -5,20 +5,10 @@ static bool same_text(const char *a, const char *b) {
         return streq(strempty(a), strempty(b));
 }
 
-static bool same_list(char *const *a, char *const *b) {
-        static char *const none[] = {NULL};
-        a = a ? a : none;
-        b = b ? b : none;
-        for (; *a && *b; a++, b++)
-                if (!streq(*a, *b))
-                        return false;
-        return !*a && !*b;
-}
-
 /* Endings and profile are the server's business. */
 static bool same_runtime(const struct Runtime *a, const struct Runtime *b) {
         return same_text(a->key, b->key) && same_text(a->exec, b->exec) && same_text(a->root, b->root) && same_text(a->code_name, b->code_name) &&
-               same_list(a->args, b->args) && same_list(a->version_args, b->version_args) && same_list(a->env, b->env);
+               strv_equal(a->args, b->args) && strv_equal(a->version_args, b->version_args) && strv_equal(a->env, b->env);
 }
 
 const char *reload_needs_restart(const struct Config *was, const struct Config *is) {
@@ -30,10 +20,10 @@ const char *reload_needs_restart(const struct Config *was, const struct Config *
                 {"uid-range", was->uid_start == is->uid_start && was->uid_count == is->uid_count},
                 {"spare-uid", was->spare_uid == is->spare_uid},
                 {"seccomp-policy", same_text(was->seccomp_policy, is->seccomp_policy)},
-                {"seccomp-allow", same_list(was->seccomp_allow, is->seccomp_allow)},
-                {"seccomp-deny", same_list(was->seccomp_deny, is->seccomp_deny)},
+                {"seccomp-allow", strv_equal(was->seccomp_allow, is->seccomp_allow)},
+                {"seccomp-deny", strv_equal(was->seccomp_deny, is->seccomp_deny)},
                 {"debug-seccomp", was->debug_seccomp == is->debug_seccomp},
-                {"waive", same_list(was->waive, is->waive)},
+                {"waive", strv_equal(was->waive, is->waive)},
                 {"core-scheduling", was->core_scheduling == is->core_scheduling},
                 {"max-cells", was->max_cells == is->max_cells},
                 {"runtimes.d", was->n_runtimes == is->n_runtimes},

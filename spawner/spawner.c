@@ -227,7 +227,8 @@ static void orphan_cells(struct Spawner *s) {
 static void spawner_on_end(void *userdata, const char *why) {
         struct Spawner *s = userdata;
         if (log_limit_pass(&s->world.complaints))
-                log_notice("The connection with the server has ended (%s); %zu cells are destroyed.", why, s->n_cells);
+                log_event(LOG_NOTICE, MESSAGE_SERVER_LOST, 0, NULL, "The connection with the server has ended (%s); %zu cells are destroyed.", why,
+                          s->n_cells);
         s->connection = connection_free(s->connection);
         orphan_cells(s);
 }
@@ -240,7 +241,8 @@ static bool peer_may(struct Spawner *s, int fd) {
         if (peer.uid == 0 || peer.uid == s->server_uid)
                 return true;
         if (log_limit_pass(&s->world.complaints))
-                log_warning("A connection of uid %u is refused: only uid %u and root may connect.", peer.uid, s->server_uid);
+                log_event(LOG_WARNING, MESSAGE_PEER_REFUSED, 0, NULL, "A connection of uid %u is refused: only uid %u and root may connect.",
+                          peer.uid, s->server_uid);
         return false;
 }
 

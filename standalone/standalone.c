@@ -184,6 +184,8 @@ static int set_server(struct Standalone *s, const struct Options *options, uid_t
                 r = add_option(c, "--spawner", s->spawner_path);
         if (r >= 0)
                 r = add_option(c, "--config", options->config);
+        if (r >= 0)
+                r = strv_extend(&c->argv, "--passed-only");
         c->fds = s->listeners.fds;
         c->n_fds = s->listeners.n;
         c->fd_name = "client";
@@ -321,9 +323,12 @@ static void say_ready(struct Standalone *s) {
         (void) sd_notify(false, "READY=1");
 }
 
-static bool says_ready(const char *message) {
+/* READY=1 alone would say that clients can connect, perhaps to hear that the spawner is missing. */
+static bool says_serving(const char *message) {
+        static const char word[] = "STATUS=Serving";
+
         for (const char *line = message; line; line = strchr(line, '\n'), line = line ? line + 1 : NULL)
-                if (strncmp(line, "READY=1", 7) == 0 && (line[7] == '\n' || line[7] == '\0'))
+                if (strncmp(line, word, sizeof(word) - 1) == 0 && (line[sizeof(word) - 1] == '\n' || line[sizeof(word) - 1] == '\0'))
                         return true;
         return false;
 }
@@ -344,7 +349,7 @@ static void on_notify(struct Standalone *s) {
                 return;
         memcpy(&peer, CMSG_DATA(c), sizeof(peer));
         message[n] = '\0';
-        if (peer.pid == s->server.pid && s->phase == PHASE_RUNNING && !s->ready && says_ready(message))
+        if (peer.pid == s->server.pid && s->phase == PHASE_RUNNING && !s->ready && says_serving(message))
                 say_ready(s);
 }
 

@@ -67,7 +67,8 @@ static void connections_complain(struct Connections *cs, const struct Caller *ca
         if (now - cs->complained_at < COMPLAINT_INTERVAL)
                 return;
         cs->complained_at = now;
-        log_warning("Closed a connection of %s: %s (%llu closed like this so far)", caller->name, why, (unsigned long long) cs->n_complaints);
+        (void) log_event(LOG_WARNING, MESSAGE_CONNECTION_CLOSED, 0, NULL, "Closed a connection of %s: %s (%llu closed like this so far)", caller->name,
+                         why, (unsigned long long) cs->n_complaints);
 }
 
 static void connection_free(struct Connection *c) {

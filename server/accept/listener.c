@@ -241,6 +241,31 @@ static int listener_add(struct Listeners *ls, int fd, const char *name, const ch
         return 0;
 }
 
+static bool same_address(const struct sockaddr *a, const struct sockaddr *b) {
+        if (a->sa_family != b->sa_family)
+                return false;
+        if (a->sa_family == AF_UNIX)
+                return streq(((const struct sockaddr_un *) a)->sun_path, ((const struct sockaddr_un *) b)->sun_path);
+        if (a->sa_family == AF_INET) {
+                const struct sockaddr_in *x = (const struct sockaddr_in *) a, *y = (const struct sockaddr_in *) b;
+                return x->sin_port == y->sin_port && x->sin_addr.s_addr == y->sin_addr.s_addr;
+        }
+        const struct sockaddr_in6 *x = (const struct sockaddr_in6 *) a, *y = (const struct sockaddr_in6 *) b;
+        return a->sa_family == AF_INET6 && x->sin6_port == y->sin6_port && IN6_ARE_ADDR_EQUAL(&x->sin6_addr, &y->sin6_addr);
+}
+
+/* What was passed is not opened again. */
+static bool listeners_have(const struct Listeners *ls, const struct sockaddr *wanted) {
+        for (const struct Listener *l = ls->first; l; l = l->next) {
+                struct sockaddr_storage address = {};
+                socklen_t size = sizeof(address);
+
+                if (getsockname(l->fd, (struct sockaddr *) &address, &size) >= 0 && same_address((struct sockaddr *) &address, wanted))
+                        return true;
+        }
+        return false;
+}
+
 /* A socket file that nobody listens on is left over from an earlier life: away with it. */
 static int unix_remove_stale(const struct sockaddr_un *address, const char *name, char **ret_error) {
         int fd _cleanup_close_ = -EBADF;
@@ -271,6 +296,8 @@ static int listen_unix(struct Listeners *ls, const char *name, char **ret_error)
                 return listener_fail(ret_error, -EINVAL, "%s: a socket's path is absolute and has at most %zu bytes", name,
                                      sizeof(address.sun_path) - 1);
         (void) snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+        if (listeners_have(ls, (struct sockaddr *) &address))
+                return 0;
         r = unix_remove_stale(&address, name, ret_error);
         if (r < 0)
                 return r;
@@ -324,8 +351,11 @@ static int split_host_port(const char *name, char **ret_host, char **ret_port) {
 }
 
 static int listen_address(struct Listeners *ls, const char *name, const struct addrinfo *ai, char **ret_error) {
-        int fd _cleanup_close_ = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1, r;
+        int fd _cleanup_close_ = -EBADF, one = 1, r;
 
+        if (listeners_have(ls, ai->ai_addr))
+                return 0;
+        fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (fd < 0)
                 return listener_fail(ret_error, -errno, "%s: no socket: %s", name, strerror(errno));
         (void) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
@@ -360,9 +390,12 @@ static int listen_tcp(struct Listeners *ls, const char *name, char **ret_error) 
         return r;
 }
 
-static int listeners_open(struct Listeners *ls, char **ret_error) {
+/* passed: some are there already. They stand for the default, which nobody asked for, and not for what the operator named. */
+static int listeners_open(struct Listeners *ls, bool passed, char **ret_error) {
         char **names = ls->accept->config->listen;
 
+        if (passed && (strv_length(names) == 0 || ls->accept->config->listen_is_default))
+                return 0;
         if (strv_length(names) == 0)
                 return listener_fail(ret_error, -EINVAL, "nothing to listen on: set listen in [server], or use --listen");
         for (size_t i = 0; names[i]; i++) {
@@ -422,8 +455,8 @@ int listeners_new(struct Accept *a, struct Listeners **ret, char **ret_error) {
                 return -ENOMEM;
         *ls = (struct Listeners) {.accept = a, .reserve = open("/dev/null", O_RDONLY | O_CLOEXEC)};
         r = listeners_take_passed(ls, ret_error);
-        if (r == 0)
-                r = listeners_open(ls, ret_error);
+        if (r >= 0)
+                r = listeners_open(ls, r > 0, ret_error);
         if (r < 0) {
                 listeners_free(ls);
                 return r;

@@ -64,7 +64,7 @@ static void link_lost(struct Link *l, const char *why) {
         drop_pending(l);
         info_done(&l->info);
         if (was_ready)
-                log_warning("The connection to the spawner is gone (%s); trying to reach it again", why);
+                (void) log_event(LOG_WARNING, MESSAGE_SPAWNER_LOST, 0, NULL, "The connection to the spawner is gone (%s); trying to reach it again", why);
         set_timer(l, l->retry);
         l->retry = MIN(l->retry * 2, (usec_t) RETRY_MAX);
         for (size_t i = 0; i < LINK_BUCKETS; i++)

@@ -10,9 +10,6 @@
 #include "common/log.h"
 #include "server/verdict/verdict.h"
 
-#define MESSAGE_ID_START "b07a9f9d7f7c4b5e9c6f1b4c9d0f6a51"
-#define MESSAGE_ID_END "5d1b2a6e0c1f4bd08a0f4e6c7b3a9d12"
-
 int audit_open(struct Audit *a, const struct Config *config) {
         int fd _cleanup_close_ = -EBADF;
 
@@ -237,9 +234,9 @@ static void audit_write(struct Audit *a, const char *event, const char *message_
 }
 
 void audit_start(struct Audit *a, const struct AuditRecord *r) {
-        audit_write(a, "start", MESSAGE_ID_START, r);
+        audit_write(a, "start", MESSAGE_EXECUTION_START, r);
 }
 
 void audit_end(struct Audit *a, const struct AuditRecord *r) {
-        audit_write(a, "end", MESSAGE_ID_END, r);
+        audit_write(a, "end", MESSAGE_EXECUTION_END, r);
 }

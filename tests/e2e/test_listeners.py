@@ -1,4 +1,5 @@
 """Ways in: Unix socket, socket activation, TCP with mutual TLS; and bounds on who may hold how many connections."""
+import errno
 import os
 import pathlib
 import shutil
@@ -359,7 +360,7 @@ def test_mtls_clients_that_vanish(tls):
 class ByHand:
     """Spawner and server started one by one, as systemd would, with listening sockets made by somebody else."""
 
-    def __init__(self, daemon, sockets, names=None):
+    def __init__(self, daemon, sockets, names=None, arguments=()):
         self.daemon = daemon
         state = daemon.folder / "spawner-state"
         self.notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -373,7 +374,7 @@ class ByHand:
         state.chmod(0o755)
         moves = " ".join(f"{3 + i}<&{s.fileno()}" for i, s in enumerate(sockets))
         self.server = subprocess.Popen(["bash", "-c", f'export LISTEN_PID=$$; exec "$@" {moves}', "-", str(BUILD / "bin" / "gloveboxd"),
-                                        "--config", str(daemon.config_file), "--spawner", str(state / "spawner.sock")],
+                                        "--config", str(daemon.config_file), "--spawner", str(state / "spawner.sock"), *arguments],
                                        pass_fds=[s.fileno() for s in sockets], stderr=subprocess.PIPE,
                                        env={**os.environ, "LISTEN_FDS": str(len(sockets)), "NOTIFY_SOCKET": notify_path,
                                             **({"LISTEN_FDNAMES": names} if names else {})})
@@ -387,6 +388,7 @@ class ByHand:
             process.terminate()
             process.wait(seconds(15))
             process.stderr.close()
+        os.unlink(self.notify.getsockname())
         self.notify.close()
 
 
@@ -412,3 +414,76 @@ def test_socket_activation(make_daemon):
         hand.stop()
         for s in (unix, tcp, *sockets):
             s.close()
+
+
+def test_passed_sockets_and_listen(make_daemon):
+    """What the operator names in `listen` is served beside what is passed; what is both is opened once."""
+    port = free_port()
+    daemon = make_daemon(start=False)
+    with socket.socket(socket.AF_UNIX) as unix:
+        unix.bind(str(daemon.socket_path))
+        unix.listen(64)
+        daemon.config["server"].update({"plain-tcp": "yes", "audit-file": None, "listen": [daemon.socket, f"127.0.0.1:{port}"]})
+        daemon.write_config()
+        hand = ByHand(daemon, [unix])
+        try:
+            for address in (daemon.socket, f"127.0.0.1:{port}"):
+                with daemon.new_channel(address) as channel:
+                    assert execute(channel) == b"hi\n"
+        finally:
+            hand.stop()
+        hand = ByHand(daemon, [unix], arguments=["--passed-only"])
+        try:
+            with daemon.new_channel(daemon.socket) as channel:
+                assert execute(channel) == b"hi\n"
+            with socket.socket() as tcp:
+                assert tcp.connect_ex(("127.0.0.1", port)) == errno.ECONNREFUSED
+        finally:
+            hand.stop()
+
+
+def test_check_config_says_what_is_wrong(make_daemon):
+    """gloveboxd --check-config: status 0 and no word, or 78 and the line with file, line and cure; nothing is started."""
+    daemon = make_daemon(start=False)
+
+    def check():
+        return subprocess.run([BUILD / "bin" / "gloveboxd", "--check-config", "--config", daemon.config_file], capture_output=True, text=True,
+                              timeout=seconds(10))
+
+    done = check()
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), done
+    daemon.config["server"]["max-exections"] = 3
+    daemon.write_config()
+    done = check()
+    assert done.returncode == 78 and "max-executions" in done.stderr and str(daemon.config_file) in done.stderr, done
+
+
+def test_a_start_without_a_spawner_ends(make_daemon):
+    """A server that finds no spawner does not hang in its start: it is ready after 15 s, and says to each caller what is missing."""
+    daemon = make_daemon(start=False, config={"server": {"audit-file": None}})
+    with socket.socket(socket.AF_UNIX) as unix, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+        unix.bind(str(daemon.socket_path))
+        unix.listen(64)
+        notify.bind(str(daemon.folder / "notify"))
+        os.chmod(daemon.folder / "notify", 0o666)
+        notify.settimeout(seconds(40))
+        began = time.monotonic()
+        server = subprocess.Popen(["bash", "-c", f'export LISTEN_PID=$$; exec "$@" 3<&{unix.fileno()}', "-", str(BUILD / "bin" / "gloveboxd"),
+                                   "--config", str(daemon.config_file), "--spawner", str(daemon.folder / "nobody.sock")],
+                                  pass_fds=[unix.fileno()], stderr=subprocess.PIPE,
+                                  env={**os.environ, "LISTEN_FDS": "1", "NOTIFY_SOCKET": str(daemon.folder / "notify")})
+        try:
+            while b"READY=1" not in notify.recv(4096):
+                pass
+            assert time.monotonic() - began >= 14
+            with daemon.new_channel() as channel:
+                assert not info(channel).spawner_connected
+                with pytest.raises(grpc.RpcError) as refused:
+                    execute(channel)
+                assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
+        finally:
+            server.terminate()
+            server.wait(seconds(15))
+        said = server.stderr.read().decode()
+        server.stderr.close()
+        assert "systemctl status glovebox-spawner" in said, said

@@ -51,6 +51,15 @@ static void write_debug(void) {
         log_debug("not shown");
 }
 
+static void write_event(void) {
+        assert_int_equal(log_event(LOG_WARNING, MESSAGE_CELL_FAILED, ENOENT, "gb-1", "failed: %m"), -ENOENT);
+}
+
+/* One for every execution would fill a terminal. */
+static void write_step(void) {
+        log_step(MESSAGE_EXECUTION_RUNNING, "gb-1", "runs");
+}
+
 static void lines(void **state) {
         static const struct {
                 void (*f)(void);
@@ -61,6 +70,8 @@ static void lines(void **state) {
                 { write_execution, "test[gb-1]: started\n" },
                 { write_injected, "test: name 'a?glovebox: fake?[2J?'\n" },
                 { write_debug, "" },
+                { write_event, "test[gb-1]: failed: No such file or directory\n" },
+                { write_step, "" },
         };
         char buffer[4096];
 
