@@ -46,9 +46,9 @@ static const struct Key keys[] = {
         { "server", "plain-tcp", KEY_BOOL, OFFSET(plain_tcp) },
         { "server", "request-budget", KEY_BYTES, OFFSET(request_budget), 1 * MIB, 64 * GIB },
         { "server", "wait-deadline", KEY_TIME, OFFSET(wait_deadline), 0, HOURS(1) },
-        { "tls", "certificate", KEY_PATH, OFFSET(tls_certificate) },
-        { "tls", "client-ca", KEY_PATH, OFFSET(tls_client_ca) },
-        { "tls", "key", KEY_PATH, OFFSET(tls_key) },
+        { "tls", "certificate", KEY_STRING, OFFSET(tls_certificate) },
+        { "tls", "client-ca", KEY_STRING, OFFSET(tls_client_ca) },
+        { "tls", "key", KEY_STRING, OFFSET(tls_key) },
         { "spawner", "core-scheduling", KEY_BOOL, OFFSET(core_scheduling) },
         { "spawner", "debug-seccomp", KEY_BOOL, OFFSET(debug_seccomp) },
         { "spawner", "driver", KEY_STRING, OFFSET(driver) },
@@ -420,6 +420,10 @@ static int settle_words(struct Place *place, struct Loading *l) {
                 return place_fail(place, "'driver' must be cgroupfs or systemd, not '%s'", c->driver);
         if ((c->tls_certificate || c->tls_key || c->tls_client_ca) && !(c->tls_certificate && c->tls_key && c->tls_client_ca))
                 return place_fail(place, "[tls] needs all of 'certificate', 'key' and 'client-ca'");
+        const char *files[] = { c->tls_certificate, c->tls_key, c->tls_client_ca };
+        for (size_t i = 0; i < ELEMENTSOF(files); i++)
+                if (files[i] && files[i][0] != '/' && (strchr(files[i], '/') || files[i][0] == '.'))
+                        return place_fail(place, "files of [tls] must be absolute paths, or names of credentials (LoadCredential=), not '%s'", files[i]);
         if (c->request_budget < c->max_message)
                 return place_fail(place, "'request-budget' must not be below 'max-message': the largest request would never get in");
         return 0;

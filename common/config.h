@@ -51,7 +51,7 @@ struct Config {
         usec_t keep_finished_for;   /* 1 h */
         usec_t drain_deadline;      /* how long a stop waits for running executions; 10 s */
         /* [tls] */
-        char *tls_certificate, *tls_key, *tls_client_ca;
+        char *tls_certificate, *tls_key, *tls_client_ca; /* absolute paths, or names of credentials in $CREDENTIALS_DIRECTORY */
         /* [limits], [caps] */
         struct Limits defaults, caps;
         struct IdlePolicy default_idle;

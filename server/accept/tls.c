@@ -48,10 +48,35 @@ static int tls_on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_l
         return SSL_TLSEXT_ERR_OK;
 }
 
-static int tls_load(SSL_CTX *ctx, const struct Config *config, char **ret_error) {
-        const char *certificate = strempty(config->tls_certificate), *key = strempty(config->tls_key), *ca = strempty(config->tls_client_ca);
-        STACK_OF(X509_NAME) *names;
+/* A name without a folder is a credential's: systemd puts it where the server alone can read it, and says where that is. */
+static int tls_file(const char *key, const char *file, char **ret, char **ret_error) {
+        const char *folder = getenv("CREDENTIALS_DIRECTORY");
+        int r = 0;
 
+        if (!isempty(file) && file[0] != '/' && !folder) {
+                r = asprintf(ret_error, "[tls] %s: %s is the name of a credential, but systemd passed none; add LoadCredential=%s:/PATH to "
+                             "gloveboxd.service, or give an absolute path", key, file, file);
+                *ret_error = r < 0 ? NULL : *ret_error;
+                return -EINVAL;
+        }
+        if (isempty(file) || file[0] == '/')
+                *ret = strdup(strempty(file));
+        else if (asprintf(ret, "%s/%s", folder, file) < 0)
+                *ret = NULL;
+        return *ret ? 0 : -ENOMEM;
+}
+
+static int tls_load(SSL_CTX *ctx, const struct Config *config, char **ret_error) {
+        char *certificate _cleanup_free_ = NULL, *key _cleanup_free_ = NULL, *ca _cleanup_free_ = NULL;
+        STACK_OF(X509_NAME) *names;
+        int r = tls_file("certificate", config->tls_certificate, &certificate, ret_error);
+
+        if (r >= 0)
+                r = tls_file("key", config->tls_key, &key, ret_error);
+        if (r >= 0)
+                r = tls_file("client-ca", config->tls_client_ca, &ca, ret_error);
+        if (r < 0)
+                return r;
         ERR_clear_error();
         if (SSL_CTX_use_certificate_chain_file(ctx, certificate) != 1)
                 return tls_fail(ret_error, "certificate", certificate, "name a PEM file with the server's certificate, readable by the server's user");

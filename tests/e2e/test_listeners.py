@@ -101,6 +101,7 @@ def test_plain_tcp_on_loopback_when_the_operator_says_so(plain):
     (["0.0.0.0:{port}"], {"server": {"plain-tcp": "yes"}}, ["loopback"]),
     (["[::]:{port}"], {"server": {"plain-tcp": "yes"}}, ["loopback"]),
     (["127.0.0.1:{port}"], {"tls": {"certificate": "/nonexistent.pem", "key": "/nonexistent.key", "client-ca": "/nonexistent-ca.pem"}}, ["nonexistent"]),
+    (["127.0.0.1:{port}"], {"tls": {"certificate": "c.pem", "key": "k.pem", "client-ca": "a.pem"}}, ["LoadCredential=c.pem"]),
     (["nonsense"], {}, ["nonsense"]),
     (["127.0.0.1:99999"], {}, ["99999"]),
     (["unix:" + "/x" * 80], {}, ["/x"]),
@@ -325,6 +326,16 @@ def test_mtls_certificates_are_reloaded(tls):
         time.sleep(0.7)
         assert handshake(tls, *good)[0] == new
         assert run.wait().stdout == b"1\n2\n3\n4\n5\n6\n"
+
+
+def test_mtls_certificates_from_credentials(tls):
+    """Names without a folder are files in the folder that systemd names in CREDENTIALS_DIRECTORY."""
+    tls.stop()
+    tls.config["tls"] = {"certificate": "server.pem", "key": "server.key", "client-ca": "ca.pem"}
+    tls.write_config()
+    tls._environment["CREDENTIALS_DIRECTORY"] = str(tls.folder)
+    tls.start()
+    assert handshake(tls, *tls.right.issue("good", "DNS:good"))[1] == "TLSv1.3"
 
 
 @pytest.mark.limit(60)

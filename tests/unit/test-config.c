@@ -173,6 +173,8 @@ static void errors_name_line_and_cure(void **state) {
                 { "[server]\nnode = a/b\n", "/glovebox.conf: 'node' must be 1 to 32 letters, digits or -, not 'a/b'" },
                 { "[server]\naudit-code = all\n", "/glovebox.conf: 'audit-code' must be hash or full, not 'all'" },
                 { "[tls]\nkey = /a\n", "/glovebox.conf: [tls] needs all of 'certificate', 'key' and 'client-ca'" },
+                { "[tls]\ncertificate = /a\nkey = b\nclient-ca = c/d\n",
+                  "/glovebox.conf: files of [tls] must be absolute paths, or names of credentials (LoadCredential=), not 'c/d'" },
                 { "[limits]\nmemory = 1M\n", "/glovebox.conf:2: 'memory' must be at least 16 MiB, not '1M'" },
                 { "[limits]\nidle-evidence = cpu\n", "/glovebox.conf:2: 'idle-evidence' must be output-and-cpu or output, not 'cpu'" },
                 { "[limits]\nidle-timeout = 1ms\n", "/glovebox.conf:2: 'idle-timeout' must be 0 (off) or at least 50 ms, not '1ms'" },
