@@ -5,10 +5,13 @@
 #include <stdio.h>
 
 #include "common/keyfile.h"
+#include "common/limit-keys.h"
 #include "common/runtimes.h"
 
 #define DEFAULT_FILE "/etc/glovebox/glovebox.conf"
 #define PROFILES_MAX 64
+#define CALLERS_MAX 4096
+#define CALLER_NAME_MAX 256
 #define DAYS(n) ((n) * 86400e6)
 #define HOURS(n) ((n) * 3600e6)
 
@@ -62,8 +65,6 @@ static const struct Key keys[] = {
         {},
 };
 
-static const char *const idle_keys[] = { "idle-evidence", "idle-grace", "idle-timeout" };
-
 static const struct {
         const char *name;
         struct Limits limits;
@@ -93,6 +94,9 @@ struct Config *config_free(struct Config *c) {
         for (size_t i = 0; i < c->n_profiles; i++)
                 free(c->profiles[i].name);
         free(c->profiles);
+        for (size_t i = 0; i < c->n_callers; i++)
+                free(c->callers[i].name);
+        free(c->callers);
         free(c->driver);
         free(c->seccomp_policy);
         strv_free(c->seccomp_allow);
@@ -178,77 +182,73 @@ static int on_profile_section(struct Place *place, struct Loading *l, const char
         return add_profile(&l->config, name, &profile);
 }
 
+static struct CallerRule *find_caller(const struct Config *c, const char *name) {
+        for (size_t i = 0; i < c->n_callers; i++)
+                if (streq(c->callers[i].name, name))
+                        return &c->callers[i];
+        return NULL;
+}
+
+static const char *caller_name(const char *section) {
+        return strncmp(section, "caller ", 7) == 0 ? section + 7 + strspn(section + 7, " ") : NULL;
+}
+
+static bool caller_is_valid(const char *name) {
+        if (strncmp(name, "uid:", 4) == 0)
+                return name[4] && !name[4 + strspn(name + 4, "0123456789")];
+        return streq(name, "*") || (strncmp(name, "cert:", 5) == 0 && name[5]);
+}
+
+static int on_caller_section(struct Place *place, struct Config *c, const char *name) {
+        if (!caller_is_valid(name) || strlen(name) > CALLER_NAME_MAX)
+                return place_fail(place, "a caller is uid:NUMBER, cert:NAME or * (all others): [caller uid:1000]");
+        if (c->n_callers >= CALLERS_MAX)
+                return place_fail(place, "more than %d callers", CALLERS_MAX);
+        if (find_caller(c, name))
+                return place_fail(place, "[caller %s] is there a second time; put its keys together", name);
+        struct CallerRule *grown = reallocarray(c->callers, c->n_callers + 1, sizeof *grown);
+        if (!grown)
+                return -ENOMEM;
+        c->callers = grown;
+        c->callers[c->n_callers] = (struct CallerRule) { .name = strdup(name) };
+        return c->callers[c->n_callers].name ? (int) (c->n_callers++, 0) : -ENOMEM;
+}
+
 static int on_section(struct Place *place, void *userdata) {
-        static const char *const sections[] = { "server", "tls", "limits", "caps", "profile NAME", "spawner", NULL };
-        const char *profile = profile_name(place->section);
+        static const char *const sections[] = { "server", "tls", "limits", "caps", "profile NAME", "caller NAME", "spawner", NULL };
+        const char *profile = profile_name(place->section), *caller = caller_name(place->section);
+        struct Loading *l = userdata;
 
         if (profile)
-                return on_profile_section(place, userdata, profile);
+                return on_profile_section(place, l, profile);
+        if (caller)
+                return on_caller_section(place, &l->config, caller);
         for (size_t i = 0; sections[i]; i++)
                 if (streq(place->section, sections[i]))
                         return 0;
         return place_unknown(place, "section", place->section, (char *const *) sections);
 }
 
-static int assign_limit(struct Place *place, const struct LimitInfo *info, struct Limits *limits) {
-        char low[40];
-        double value;
-        int r;
-
-        r = parse_limit(info, place->value, &value);
-        if (r == -EINVAL)
-                return place_fail(place, "'%s' must be %s, not '%s'", place->key,
-                                  info->kind == LIMIT_TIME    ? "a time such as 500ms, 30s, 5m or 1h"
-                                  : info->kind == LIMIT_BYTES ? "a size such as 512M or 2G"
-                                  : info->kind == LIMIT_CORES ? "a number of cores such as 0.5"
-                                                              : "a whole number",
-                                  place->value);
-        if (r < 0 || value < info->minimum)
-                return place_fail(place, "'%s' must be at least %s, not '%s'", place->key,
-                                  limit_format(info, info->minimum, low, sizeof(low)), place->value);
-        limit_set(limits, info, value);
-        return 0;
-}
-
-static int assign_idle(struct Place *place, struct IdlePolicy *idle) {
-        usec_t time;
-
-        if (streq(place->key, "idle-evidence"))
-                return parse_evidence(place->value, &idle->evidence) >= 0
-                               ? 0
-                               : place_fail(place, "'idle-evidence' must be output-and-cpu or output, not '%s'", place->value);
-        if (parse_time(place->value, &time) < 0)
-                return place_fail(place, "'%s' must be a time such as 10s, not '%s'", place->key, place->value);
-        if (streq(place->key, "idle-grace")) {
-                idle->grace = time;
-                return 0;
-        }
-        if (time != 0 && time < 50 * USEC_PER_MSEC)
-                return place_fail(place, "'idle-timeout' must be 0 (off) or at least 50 ms, not '%s'", place->value);
-        idle->timeout = time;
-        return 0;
-}
-
-static int on_limit(struct Place *place, struct Limits *limits, struct IdlePolicy *idle) {
+static int on_caller_entry(struct Place *place, struct CallerRule *caller) {
+        static const struct Key own[] = { { NULL, "max-executions", KEY_COUNT, offsetof(struct CallerRule, max_executions), 0, 100000 }, {} };
         char **known _cleanup_strv_ = NULL;
-        int r;
 
-        r = place_once(place);
-        if (r < 0)
-                return r;
-        for (const struct LimitInfo *info = limit_table; info->field; info++) {
+        if (streq(place->key, own[0].name)) {
+                struct Key key[] = { own[0], {} };
+                key[0].section = place->section;
+                return place_assign(place, key, caller);
+        }
+        int r = place_once(place);
+        for (const struct LimitInfo *info = limit_table; info->field && r >= 0; info++) {
+                if (!info->controller)
+                        continue;
                 if (streq(info->key, place->key))
-                        return assign_limit(place, info, limits);
-                if (strv_extend(&known, info->key) < 0)
-                        return -ENOMEM;
+                        return limit_key_assign(place, info, &caller->together);
+                r = strv_extend(&known, info->key);
         }
-        for (size_t i = 0; idle && i < ELEMENTSOF(idle_keys); i++) {
-                if (streq(idle_keys[i], place->key))
-                        return assign_idle(place, idle);
-                if (strv_extend(&known, idle_keys[i]) < 0)
-                        return -ENOMEM;
-        }
-        return place_unknown(place, "key", place->key, known);
+        if (r >= 0)
+                r = strv_extend(&known, own[0].name);
+        return r < 0 ? r : place_unknown(place, "key", place->key, known);
 }
 
 static bool is_limit(const char *key) {
@@ -264,28 +264,18 @@ static int on_entry(struct Place *place, void *userdata) {
         struct Profile *profile = name ? find_profile(&l->config, name) : NULL;
 
         if (profile)
-                return on_limit(place, &profile->limits, &profile->idle);
+                return limit_keys_assign(place, &profile->limits, &profile->idle);
+        if (caller_name(place->section))
+                return on_caller_entry(place, find_caller(&l->config, caller_name(place->section)));
         if (streq(place->section, "limits"))
-                return on_limit(place, &l->config.defaults, &l->config.default_idle);
+                return limit_keys_assign(place, &l->config.defaults, &l->config.default_idle);
         if (streq(place->section, "caps"))
-                return on_limit(place, &l->config.caps, NULL);
+                return limit_keys_assign(place, &l->config.caps, NULL);
         if (isempty(place->section))
                 return place_fail(place, "'%s' stands before the first [section]", place->key);
         if (is_limit(place->key))
                 return place_fail(place, "'%s' is a limit: it belongs into [limits], [caps] or a [profile NAME]", place->key);
         return place_assign(place, keys, l);
-}
-
-/* Words the operator chose must be within the caps; what nobody chose follows them. */
-static int settle_limits(struct Place *place, const char *section, struct Limits *limits, const struct Limits *caps) {
-        char value[40], cap[40];
-
-        for (const struct LimitInfo *info = limit_table; info->field; info++)
-                if (limit_get(limits, info) > limit_get(caps, info))
-                        return place_fail(place, "'%s' of [%s] is %s, above the cap of %s; raise it in [caps] or lower it in [%s]", info->key,
-                                          section, limit_format(info, limit_get(limits, info), value, sizeof(value)),
-                                          limit_format(info, limit_get(caps, info), cap, sizeof(cap)), section);
-        return 0;
 }
 
 static int settle_idle(struct Place *place, const char *section, const struct IdlePolicy *idle, const struct Limits *caps) {
@@ -322,7 +312,7 @@ static int settle_all_limits(struct Place *place, struct Loading *l) {
 
         limits_overlay(&caps, &c->caps);
         c->caps = caps;
-        r = settle_limits(place, "limits", &c->defaults, &caps);
+        r = limit_keys_check(place, "limits", &c->defaults, &caps);
         if (r >= 0)
                 r = settle_idle(place, "limits", &c->default_idle, &caps);
         clamp_limits(&defaults, &caps);
@@ -332,7 +322,7 @@ static int settle_all_limits(struct Place *place, struct Loading *l) {
                 char section[64];
 
                 (void) snprintf(section, sizeof(section), "profile %s", c->profiles[i].name);
-                r = settle_limits(place, section, &c->profiles[i].limits, &caps);
+                r = limit_keys_check(place, section, &c->profiles[i].limits, &caps);
                 if (r >= 0)
                         r = settle_idle(place, section, &c->profiles[i].idle, &caps);
         }
@@ -500,6 +490,12 @@ int config_load(const char *file, struct Config **ret, char **ret_error) {
         l->config = (struct Config) {};
         *ret = config;
         return 0;
+}
+
+const struct CallerRule *config_caller(const struct Config *c, const char *name) {
+        const struct CallerRule *rule = find_caller(c, name);
+
+        return rule ? rule : find_caller(c, "*");
 }
 
 const struct Profile *config_profile(const struct Config *c, const char *name) {

@@ -9,6 +9,13 @@ struct Profile {
         struct IdlePolicy idle;
 };
 
+/* [caller NAME] */
+struct CallerRule {
+        char *name;              /* "uid:1000", "cert:Jane Doe"; "*": whoever has no section, each for himself */
+        uint64_t max_executions; /* at once; 0 = max_executions_per_caller */
+        struct Limits together;  /* what his executions may have at once, as the sum of their limits: memory, cpus, max-processes; 0 = no bound */
+};
+
 /* One file runtimes.d/NAME.conf. */
 struct Runtime {
         char *name;           /* default: the file's name */
@@ -22,6 +29,8 @@ struct Runtime {
         char **endings;       /* ".py" */
         char *code_name;      /* the code's name in the workspace: "main.py"; required */
         char *profile;        /* default empty: the server's defaults */
+        struct Limits defaults; /* [limits]; unset values: those of glovebox.conf */
+        struct Limits caps;     /* [caps]; never above those of glovebox.conf */
         char *file;           /* where it was read */
 };
 
@@ -33,6 +42,7 @@ enum AuditCode {
 struct Config {
         /* [server] */
         char **listen;              /* "unix:/run/glovebox/glovebox.sock", "HOST:PORT", "[ADDRESS]:PORT" */
+        bool listen_is_default;     /* the operator named none */
         bool plain_tcp;             /* plain-tcp: no TLS on loopback addresses; default no */
         uint64_t max_executions;    /* 0 = from memory and cpus */
         uint64_t max_executions_per_caller; /* 0 = max_executions */
@@ -40,7 +50,8 @@ struct Config {
         usec_t wait_deadline;       /* 10 s */
         uint64_t max_connections;   /* 1024 */
         uint64_t max_connections_per_caller; /* 256 */
-        uint64_t request_budget;    /* bytes of requests being received or held; 256 MiB */
+        uint64_t request_budget;    /* bytes of requests being received or held; of unread output of finished executions as
+                                       many again, a quarter of it one caller's; 256 MiB */
         uint64_t max_message;       /* bytes of one request; 96 MiB */
         bool listen_is_default;     /* the operator named none */
         char **operators;           /* "uid:0", "cert:NAME"; default "uid:0" */
@@ -58,6 +69,9 @@ struct Config {
         /* [profile NAME] */
         struct Profile *profiles;
         size_t n_profiles;
+        /* [caller NAME] */
+        struct CallerRule *callers;
+        size_t n_callers;
         /* [spawner] */
         char *driver;               /* "cgroupfs", "systemd" or empty: the default of the machine */
         uint32_t uid_start, uid_count; /* host uids of cells */
@@ -81,6 +95,8 @@ int config_load(const char *file, struct Config **ret, char **ret_error);
 struct Config *config_free(struct Config *c);
 DEFINE_CLEANUP(struct Config *, config_free)
 
+/* The rule of this caller ("uid:1000"), else that of "*", else NULL. */
+const struct CallerRule *config_caller(const struct Config *c, const char *name);
 const struct Profile *config_profile(const struct Config *c, const char *name);
 /* "python" (the one without a version, else the first) or "python:3.11"; NULL when there is none. */
 const struct Runtime *config_runtime(const struct Config *c, const char *name);

@@ -41,7 +41,8 @@ enum LimitKind {
 struct LimitInfo {
         const char *field;      /* as in the proto: "memory_bytes" */
         const char *key;        /* as in config and flags: "memory" */
-        const char *controller; /* cgroup controller that enforces it: "memory", "cpu", "pids"; NULL = always enforced */
+        const char *controller; /* cgroup controller that enforces it: "memory", "cpu", "pids"; NULL = always enforced. What has one is a share of
+                                   the machine, and can be bounded for all executions of a caller together */
         enum LimitKind kind;
         size_t offset;          /* in struct Limits */
         double standard;        /* the shipped default; 0 = off */

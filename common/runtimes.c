@@ -7,6 +7,7 @@
 
 #include "common/job.h"
 #include "common/keyfile.h"
+#include "common/limit-keys.h"
 
 #define RUNTIMES_MAX 64
 #define NAME_MAX_ 64
@@ -44,15 +45,22 @@ void runtime_done(struct Runtime *r) {
 }
 
 static int on_section(struct Place *place, void *userdata) {
-        static char *const sections[] = { (char *) "runtime", NULL };
+        static char *const sections[] = { (char *) "runtime", (char *) "limits", (char *) "caps", NULL };
 
-        return streq(place->section, "runtime") ? 0 : place_unknown(place, "section", place->section, sections);
+        return strv_contains(sections, place->section) ? 0 : place_unknown(place, "section", place->section, sections);
 }
 
 static int on_entry(struct Place *place, void *userdata) {
+        struct Runtime *runtime = userdata;
         int r = on_section(place, userdata);
 
-        return r < 0 ? r : place_assign(place, runtime_keys, userdata);
+        if (r < 0)
+                return r;
+        if (streq(place->section, "limits"))
+                return limit_keys_assign(place, &runtime->defaults, NULL);
+        if (streq(place->section, "caps"))
+                return limit_keys_assign(place, &runtime->caps, NULL);
+        return place_assign(place, runtime_keys, userdata);
 }
 
 /* Names appear in requests, in execution records and in cgroup names. */
@@ -229,6 +237,16 @@ int runtimes_load(struct Config *c, const char *folder, bool optional, char **re
         return r;
 }
 
+/* A runtime may be narrower than the server, never wider. What it leaves out is the server's. */
+static int check_limits(struct Place *place, const struct Config *c, struct Runtime *runtime) {
+        struct Limits caps = c->caps;
+
+        int r = limit_keys_check(place, "caps", &runtime->caps, &c->caps);
+        limits_overlay(&caps, &runtime->caps);
+        runtime->caps = caps;
+        return r < 0 ? r : limit_keys_check(place, "limits", &runtime->defaults, &caps);
+}
+
 int runtimes_check(const struct Config *c, char **ret_error) {
         int r = 0;
 
@@ -238,6 +256,8 @@ int runtimes_check(const struct Config *c, char **ret_error) {
 
                 if (a->profile[0] && !config_profile(c, a->profile))
                         r = place_fail(&place, "there is no [profile %s] in glovebox.conf", a->profile);
+                if (r >= 0)
+                        r = check_limits(&place, c, &c->runtimes[i]);
                 for (size_t k = 0; k < i && r >= 0; k++)
                         if (streq(a->name, c->runtimes[k].name) && streq(a->version, c->runtimes[k].version))
                                 r = place_fail(&place, "runtime '%s' with version '%s' is also in %s; give one of them another version", a->name,

@@ -8,8 +8,7 @@
 #include "common/log.h"
 
 #define RETRY_AFTER (1 * USEC_PER_SEC)
-#define HELD_MAX (256 * MIB)       /* of finished executions whose clients do not read */
-#define HELD_OF_CALLER_MAX (64 * MIB)
+#define CALLERS_SHARE 4 /* a caller's unread output may be this part of request-budget */
 
 static void ticket_on_turn(void *userdata) {
         struct Execution *e = userdata;
@@ -101,7 +100,7 @@ static int create(struct Executions *x, const struct Caller *caller, const struc
         e->report = -EBADF;
         e->job.writer.fd = e->stdin_writer.fd = -EBADF;
         evidence_init(&e->evidence);
-        e->ticket = (struct Ticket) { .on_turn = ticket_on_turn, .on_refused = ticket_on_refused, .userdata = e };
+        e->ticket = (struct Ticket) { .charge = plan->limits, .on_turn = ticket_on_turn, .on_refused = ticket_on_refused, .userdata = e };
         e->idle = (struct Idle) { .get_cpu = execution_get_cpu, .get_output = execution_get_output, .on_idle = execution_on_idle, .userdata = e };
         e->output = (struct Output) { .on_over = execution_on_output_over, .on_broken = execution_on_output_broken,
                                        .on_drained = execution_on_drained, .userdata = e };
@@ -138,14 +137,15 @@ static int check_up(struct Executions *x, struct Refusal *refusal) {
         return REFUSE_UNAVAILABLE;
 }
 
-/* Each log is bounded, but a client that starts one execution after the other and reads nothing would have us keep them all. */
+/* Each log is bounded, but a client that starts one execution after the other and reads nothing would have us keep them all: of finished
+ * executions that are not read, as many bytes are kept as of requests. */
 static int check_held(struct Executions *x, const struct Caller *caller, struct Refusal *refusal) {
         size_t own = table_held_of(x, caller->name);
 
-        if (x->held < HELD_MAX && own < HELD_OF_CALLER_MAX)
+        if (x->held < x->config->request_budget && own < x->config->request_budget / CALLERS_SHARE)
                 return 0;
         (void) refuse(refusal, REFUSE_RESOURCE_EXHAUSTED, NULL,
-                      "%zu MiB of output of finished executions (%zu MiB yours) wait to be read; read or leave those calls first", x->held / MIB, own / MIB);
+                      "%zu KiB of output of finished executions (%zu KiB yours) wait to be read; read or leave those calls first", x->held / KIB, own / KIB);
         refusal->retry_after = RETRY_AFTER;
         return REFUSE_RESOURCE_EXHAUSTED;
 }
@@ -166,7 +166,7 @@ static int enter(struct Executions *x, struct Execution *e, struct Refusal *refu
         struct Event event = { .kind = EVENT_ACCEPTED };
         int place = gate_enter(&x->gate, e->caller, &e->ticket, refusal);
 
-        if (place < 0 || place == REFUSE_RESOURCE_EXHAUSTED)
+        if (place != 0 && place != TICKET_WAITING)
                 return place;
         event.accepted.queued = place == TICKET_WAITING;
         int r = eventlog_add(&e->log, &event, false);

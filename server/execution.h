@@ -100,6 +100,7 @@ struct LayerInfo {
 struct RuntimeInfo {
         const char *name, *version, *detail, *profile;
         char *const *endings;
+        const struct Limits *defaults, *caps; /* the runtime's own */
         bool available;
 };
 

@@ -25,8 +25,7 @@ static uint64_t max_executions(const struct Executions *x) {
 }
 
 static void set_bounds(struct Executions *x) {
-        const struct Config *c = x->config;
-        gate_set_bounds(&x->gate, max_executions(x), c->max_executions_per_caller, c->max_waiting, c->wait_deadline);
+        gate_set_bounds(&x->gate, x->config, max_executions(x));
 }
 
 /* ---- runtimes ---- */
@@ -358,6 +357,8 @@ static void fill_runtimes(struct Executions *x, struct ServerInfo *ret) {
                         .detail = s->available && !x->link.ready ? "the spawner is not there" : s->detail,
                         .profile = c ? strempty(c->profile) : "",
                         .endings = c ? c->endings : NULL,
+                        .defaults = c ? &c->defaults : NULL,
+                        .caps = c ? &c->caps : NULL,
                         .available = up,
                 };
         }

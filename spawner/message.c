@@ -7,7 +7,6 @@
 
 #include "common/wire.h"
 
-#define STEP_CAPS "caps of the spawner"
 #define STEP_RUNTIME "runtimes of the spawner"
 
 typedef Glovebox__Internal__ToSpawner ToSpawner;

@@ -5,6 +5,8 @@
 #include "spawner/cell-kind.h"
 #include "spawner/cell.h"
 
+#define STEP_CAPS "caps of the spawner" /* what a cell above the caps fails with */
+
 /* What a message leads to; the fuzz test has its own. A negative return ends the connection. */
 struct MessageHandler {
         int (*hello)(void *userdata);

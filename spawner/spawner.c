@@ -129,11 +129,24 @@ static void refuse_cell(struct Spawner *s, uint64_t id, int error, const char *s
         spawner_send(s, &m, NULL);
 }
 
+/* A runtime may have caps of its own, below those that message.c has looked at. */
+static bool is_above_caps(const struct Spawner *s, unsigned runtime, const struct Limits *limits) {
+        const struct Limits *caps = &s->world.config->runtimes[runtime].caps;
+        for (const struct LimitInfo *i = limit_table; i->field; i++)
+                if (limit_get(caps, i) > 0 && limit_get(limits, i) > limit_get(caps, i))
+                        return true;
+        return false;
+}
+
 static int on_open_cell(void *userdata, const struct CellSpec *spec) {
         struct Spawner *s = userdata;
         struct Cell *c = NULL;
         if (find_cell(s, spec->id))
                 return -EPROTO;
+        if (is_above_caps(s, spec->runtime, &spec->limits)) {
+                refuse_cell(s, spec->id, -ERANGE, STEP_CAPS);
+                return 0;
+        }
         int r = s->n_cells >= s->max_cells ? -EBUSY : 0;
         if (r < 0) {
                 refuse_cell(s, spec->id, r, "cells at once");
@@ -158,7 +171,9 @@ static int on_open_cell(void *userdata, const struct CellSpec *spec) {
 
 static int on_start_run(void *userdata, uint64_t id, const struct RunSpec *run) {
         struct Cell *c = find_cell(userdata, id);
-        if (c)
+        if (c && is_above_caps(userdata, c->runtime, &run->limits))
+                cell_refuse_run(c, -ERANGE, STEP_CAPS);
+        else if (c)
                 cell_start_run(c, run);
         return 0;
 }

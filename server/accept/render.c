@@ -327,6 +327,8 @@ static void render_runtimes(struct Arena *arena, const struct ServerInfo *info, 
                 t->available = r->available;
                 t->detail = (char *) r->detail;
                 t->profile = (char *) r->profile;
+                t->defaults = r->defaults ? render_limits(arena, r->defaults) : NULL;
+                t->caps = r->caps ? render_limits(arena, r->caps) : NULL;
         }
 }
 

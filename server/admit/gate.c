@@ -1,14 +1,27 @@
 /* Who may run now, and who waits. */
 #include "server/admit/gate.h"
 
+#include <stdio.h>
+
 #define RETRY_AFTER (1 * USEC_PER_SEC)
 
 struct Line {
         struct Line *next;
         struct Ticket *first;
         uint64_t running, waiting;
+        uint64_t max_running;
+        struct Limits together, used; /* sums of the running ones' limits: bound, and now */
         char caller[];
 };
+
+/* What this caller may have, by the config of now. */
+static void line_set_bounds(const struct Gate *g, struct Line *line) {
+        const struct CallerRule *rule = config_caller(g->config, line->caller);
+        uint64_t shared = g->config->max_executions_per_caller;
+
+        line->together = rule ? rule->together : (struct Limits) {};
+        line->max_running = rule && rule->max_executions ? rule->max_executions : shared ? shared : UINT64_MAX;
+}
 
 /* Empty lines go. */
 static void line_collect(struct Gate *g, struct Line *line) {
@@ -33,6 +46,7 @@ static struct Line *line_get(struct Gate *g, const char *caller) {
         if (!line)
                 return NULL;
         memcpy(line->caller, caller, n);
+        line_set_bounds(g, line);
         *p = line;
         return line;
 }
@@ -61,19 +75,40 @@ static void ticket_unlink(struct Gate *g, struct Ticket *t) {
         g->waiting--;
 }
 
-static bool line_may_run(const struct Gate *g, const struct Line *line) {
-        return g->running < g->max_running && line->running < g->max_running_per_caller;
+/* The first bound that the caller's sums, and this on top of them, would break. */
+static const struct LimitInfo *line_exceeded(const struct Line *line, const struct Limits *used, const struct Limits *charge) {
+        for (const struct LimitInfo *info = limit_table; info->field; info++) {
+                double bound = info->controller ? limit_get(&line->together, info) : 0;
+                /* Cores are fractions, whose sum may miss the bound by a hair. */
+                if (bound > 0 && limit_get(used, info) + limit_get(charge, info) > bound + 1e-6)
+                        return info;
+        }
+        return NULL;
+}
+
+static bool line_may_run(const struct Gate *g, const struct Ticket *t) {
+        const struct Line *line = t->line;
+        return g->running < g->max_running && line->running < line->max_running && !line_exceeded(line, &line->used, &t->charge);
+}
+
+static void line_charge(struct Line *line, const struct Limits *charge, int sign) {
+        for (const struct LimitInfo *info = limit_table; info->field; info++)
+                if (info->controller)
+                        limit_set(&line->used, info, limit_get(&line->used, info) + sign * limit_get(charge, info));
+        if (line->running == 0)
+                line->used = (struct Limits) {}; /* no rounding adds up */
 }
 
 static void ticket_grant(struct Gate *g, struct Ticket *t) {
         t->state = TICKET_RUNNING;
         t->line->running++;
+        line_charge(t->line, &t->charge, 1);
         g->running++;
 }
 
 static struct Ticket *next_turn(struct Gate *g) {
         for (struct Line *line = g->lines; line; line = line->next)
-                if (line->first && line_may_run(g, line))
+                if (line->first && line_may_run(g, line->first))
                         return line->first;
         return NULL;
 }
@@ -131,7 +166,8 @@ static int gate_on_timer(sd_event_source *source, uint64_t usec, void *userdata)
         usec_t now = now_monotonic();
 
         for (struct Ticket *t = first_expiring(g); t && t->deadline <= now; t = first_expiring(g))
-                ticket_refuse(g, t, "all places are taken, and none came free while the request waited");
+                ticket_refuse(g, t, g->running < g->max_running ? "your own executions use all that you may have at once, and none ended while the request waited"
+                                                                : "all places are taken, and none came free while the request waited");
         arm_timer(g);
         return 0;
 }
@@ -160,11 +196,11 @@ void gate_done(struct Gate *g) {
         }
 }
 
-void gate_set_bounds(struct Gate *g, uint64_t max_running, uint64_t per_caller, uint64_t max_waiting, usec_t wait_deadline) {
+void gate_set_bounds(struct Gate *g, const struct Config *config, uint64_t max_running) {
+        g->config = config;
         g->max_running = max_running;
-        g->max_running_per_caller = per_caller ? per_caller : max_running;
-        g->max_waiting = max_waiting;
-        g->wait_deadline = wait_deadline;
+        for (struct Line *line = g->lines; line; line = line->next)
+                line_set_bounds(g, line);
         schedule_turn(g);
 }
 
@@ -192,10 +228,20 @@ static void ticket_wait(struct Gate *g, struct Ticket *t) {
         *p = t;
         t->next = NULL;
         t->state = TICKET_WAITING;
-        t->deadline = now_monotonic() + g->wait_deadline;
+        t->deadline = now_monotonic() + g->config->wait_deadline;
         t->line->waiting++;
         g->waiting++;
         arm_timer(g);
+}
+
+/* More than the caller may ever have: waiting would not help. */
+static int refuse_never(const struct Line *line, const struct LimitInfo *info, const struct Limits *charge, struct Refusal *refusal) {
+        char field[64], asked[40], bound[40];
+
+        (void) snprintf(field, sizeof field, "limits.%s", info->field);
+        return refuse(refusal, REFUSE_INVALID_ARGUMENT, field, "%s is above the %s that the operator allows all executions of %s together; ask for less",
+                      limit_format(info, limit_get(charge, info), asked, sizeof asked),
+                      limit_format(info, limit_get(&line->together, info), bound, sizeof bound), line->caller);
 }
 
 int gate_enter(struct Gate *g, const char *caller, struct Ticket *t, struct Refusal *refusal) {
@@ -203,12 +249,18 @@ int gate_enter(struct Gate *g, const char *caller, struct Ticket *t, struct Refu
 
         if (!line)
                 return -ENOMEM;
+        const struct LimitInfo *exceeded = line_exceeded(line, &(struct Limits) {}, &t->charge);
+        if (exceeded) {
+                int r = refuse_never(line, exceeded, &t->charge, refusal);
+                line_collect(g, line);
+                return r;
+        }
         t->line = line;
-        if (!line->first && line_may_run(g, line) && g->waiting == 0) {
+        if (!line->first && line_may_run(g, t) && g->waiting == 0) {
                 ticket_grant(g, t);
                 return 0;
         }
-        if (g->waiting >= g->max_waiting && !make_way(g, line)) {
+        if (g->waiting >= g->config->max_waiting && !make_way(g, line)) {
                 (void) refuse(refusal, REFUSE_RESOURCE_EXHAUSTED, NULL,
                               "%llu executions run and %llu wait, which is all this server takes; try again later",
                               (unsigned long long) g->running, (unsigned long long) g->waiting);
@@ -230,6 +282,7 @@ void gate_leave(struct Gate *g, struct Ticket *t) {
                 arm_timer(g);
         } else if (t->state == TICKET_RUNNING) {
                 line->running--;
+                line_charge(line, &t->charge, -1);
                 g->running--;
                 schedule_turn(g);
         }

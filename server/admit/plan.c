@@ -127,7 +127,7 @@ static int check_profile(struct Check *c) {
 }
 
 static int check_limit(struct Check *c, const struct LimitInfo *info) {
-        double asked = limit_get(&c->request->limits, info), cap = limit_get(&c->config->caps, info);
+        double asked = limit_get(&c->request->limits, info), cap = limit_get(&c->plan->runtime->caps, info);
         char field[64], a[32], b[32];
 
         if (asked == 0)
@@ -137,7 +137,7 @@ static int check_limit(struct Check *c, const struct LimitInfo *info) {
                 return refuse(c->refusal, REFUSE_INVALID_ARGUMENT, field, "%s is below the minimum of %s (0 asks for the default)",
                               limit_format(info, asked, a, sizeof a), limit_format(info, info->minimum, b, sizeof b));
         if (!(asked <= cap))
-                return refuse(c->refusal, REFUSE_INVALID_ARGUMENT, field, "%s is above this server's cap of %s; ask for at most that",
+                return refuse(c->refusal, REFUSE_INVALID_ARGUMENT, field, "%s is above the cap of %s of this server and runtime; ask for at most that",
                               limit_format(info, asked, a, sizeof a), limit_format(info, cap, b, sizeof b));
         if (strv_contains(c->not_enforced, info->key))
                 return refuse(c->refusal, REFUSE_FAILED_PRECONDITION, field,
@@ -155,12 +155,13 @@ static int check_limits(struct Check *c) {
                         return r;
         }
         *l = c->config->defaults;
+        limits_overlay(l, &c->plan->runtime->defaults);
         if (profile)
                 limits_overlay(l, &profile->limits);
         limits_overlay(l, &c->request->limits);
         /* An operator's default above the operator's cap: the cap holds. */
         for (const struct LimitInfo *info = limit_table; info->field; info++)
-                limit_set(l, info, MIN(limit_get(l, info), limit_get(&c->config->caps, info)));
+                limit_set(l, info, MIN(limit_get(l, info), limit_get(&c->plan->runtime->caps, info)));
         return 0;
 }
 

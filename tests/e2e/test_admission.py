@@ -122,6 +122,27 @@ def test_a_caller_has_a_bound_of_its_own(make_daemon):
     assert second.wait().stdout == b"second\n"
 
 
+def test_a_callers_executions_have_a_sum(make_daemon):
+    """[caller NAME]: what would break the sum of limits waits for its own; what never fits is refused by field; others are not held back."""
+    daemon = make_daemon(config={"server": {"wait-deadline": "60s"}, "limits": {"memory": "512M"},
+                                 "caller *": {"memory": "1G", "cpus": "64"}, "caller uid:4711": {"max-processes": 100}})
+    first, second = (daemon.call("sleep 100", timeout=200) for _ in range(2))
+    for call in (first, second):
+        call.until("started")
+    third = daemon.call("echo third")
+    assert third.until("accepted").queued
+    with Other(daemon, 4711) as other:
+        refused = other.call("Execute", request("true"))
+        assert refused.code == "INVALID_ARGUMENT", refused.message
+        assert "limits.max_processes: 128 is above the 100 that the operator allows all executions of uid:4711 together" in refused.message
+    assert third.ended is None
+    daemon.cancel(first.id)
+    first.wait()
+    assert third.wait().stdout == b"third\n"
+    daemon.cancel(second.id)
+    second.wait()
+
+
 def test_request_bytes_have_one_budget(make_daemon):
     """Requests being held share one budget: past it RESOURCE_EXHAUSTED with a hint, and the server does not grow beyond it."""
     from kit import machine

@@ -55,6 +55,22 @@ def test_each_version_has_its_own_root(versions, version):
                                                "sandbox", "no link out", ""], run
 
 
+def test_a_runtime_has_limits_of_its_own(make_daemon):
+    """[limits] and [caps] in a runtime's file: defaults and caps of this runtime alone, shown by GetInfo."""
+    d = make_daemon(start=False)
+    folder = d.folder / "runtimes.d"
+    folder.mkdir()
+    (folder / "short.conf").write_text("[runtime]\nexec = /bin/bash\ncode-name = main.sh\n[limits]\ntimeout = 400ms\n[caps]\ntimeout = 2s\n")
+    d.start()
+    assert d.run("sleep 60", "short").outcome == "TIMED_OUT"
+    assert d.run("sleep 0.8", "short", timeout=2).outcome == "COMPLETED"
+    refused = d.run("true", "short", timeout=3)
+    assert refused.refused.fields == {"limits.timeout": "3 s is above the cap of 2 s of this server and runtime; ask for at most that"}
+    assert d.run("true", timeout=3).outcome == "COMPLETED"
+    short = next(r for r in d.info().runtimes if r.name == "short")
+    assert (short.defaults.timeout.ToMilliseconds(), short.caps.timeout.seconds) == (400, 2)
+
+
 def test_the_name_alone_is_the_first(versions):
     """Without a version the first one runs; a version that is not there is refused by name."""
     assert versions.run("cat /usr/version", "own").stdout == b"3.11\n"

@@ -125,6 +125,7 @@ static void everything_set(void **state) {
                 "[limits]\ntimeout = 5s\nidle-timeout = 1s\nidle-evidence = output\n"
                 "[caps]\ncpus = 8\n"
                 "[profile one]\ncpus = 7.5\nidle-grace = 2s\n"
+                "[caller uid:7]\nmemory = 2G\nmax-executions = 3\n[caller *]\ncpus = 1.5\n[caller cert:Jane Doe]\n"
                 "[spawner]\nwaive = memory pids\nuid-range = 100000:1000\nspare-uid = 99999\ndriver = cgroupfs\n");
 
         assert_int_equal(strv_length(c->listen), 3);
@@ -143,6 +144,11 @@ static void everything_set(void **state) {
         assert_int_equal(c->uid_count, 1000);
         assert_true(strv_contains(c->waive, "pids"));
         assert_string_equal(c->driver, "cgroupfs");
+        assert_int_equal(config_caller(c, "uid:7")->max_executions, 3);
+        assert_int_equal(config_caller(c, "uid:7")->together.memory_bytes, 2 * GIB);
+        assert_true(config_caller(c, "uid:7")->together.cpus == 0);
+        assert_true(config_caller(c, "uid:70")->together.cpus == 1.5);
+        assert_true(config_caller(c, "cert:Jane Doe")->together.cpus == 0);
 }
 
 static void errors_name_line_and_cure(void **state) {
@@ -180,7 +186,7 @@ static void errors_name_line_and_cure(void **state) {
                 { "[limits]\nidle-timeout = 1ms\n", "/glovebox.conf:2: 'idle-timeout' must be 0 (off) or at least 50 ms, not '1ms'" },
                 { "[caps]\nidle-timeout = 1s\n", "/glovebox.conf:2: unknown key 'idle-timeout' in [caps]" },
                 { "[limits]\nmemory = 8G\n",
-                  "/glovebox.conf: 'memory' of [limits] is 8 GiB, above the cap of 4 GiB; raise it in [caps] or lower it in [limits]" },
+                  "/glovebox.conf: 'memory' of [limits] is 8 GiB, above the cap of 4 GiB; lower it, or raise the cap in [caps]" },
                 { "[profile a b]\n", "/glovebox.conf:1: a profile's name is 1 to 32 letters, digits, _ or -: [profile quick]" },
                 { "[profile a]\n[profile a]\n", "/glovebox.conf:2: [profile a] is there a second time; put its keys together" },
                 { "[spawner]\nspare-uid = 2130706432\n",
@@ -285,6 +291,18 @@ static void own_runtimes(void **state) {
         assert_non_null(config_runtime(c, "javascript"));
 }
 
+static void a_runtime_has_limits_of_its_own(void **state) {
+        const struct Folder *f = *state;
+
+        write_runtime(f, "own", "[runtime]\nexec = /a\ncode-name = a\n[limits]\nmemory = 64M\n[caps]\nmemory = 128M\n");
+        struct Config *c _cleanup_(config_freep) = load(f, "[caps]\ncpus = 4\n");
+        const struct Runtime *own = config_runtime(c, "own");
+        assert_int_equal(own->defaults.memory_bytes, 64 * MIB);
+        assert_int_equal(own->caps.memory_bytes, 128 * MIB);
+        assert_true(own->caps.cpus == 4); /* what it leaves out is the server's */
+        assert_true(config_runtime(c, "bash")->caps.cpus == 4);
+}
+
 static void wrong_runtimes(void **state) {
         static const struct {
                 const char *text, *error;
@@ -304,6 +322,11 @@ static void wrong_runtimes(void **state) {
                 { "[runtime]\nexec = /a\ncode-name = a\nprofile = x\n",
                   "/runtimes.d/own.conf: there is no [profile x] in glovebox.conf" },
                 { "[runtime]\nexce = /a\n", "/runtimes.d/own.conf:2: unknown key 'exce' in [runtime]; did you mean 'exec'?" },
+                { "[runtime]\nexec = /a\ncode-name = a\n[caps]\nmemory = 5G\n",
+                  "/runtimes.d/own.conf: 'memory' of [caps] is 5 GiB, above the cap of 4 GiB; lower it, or raise the cap in [caps] "
+                  "of glovebox.conf" },
+                { "[runtime]\nexec = /a\ncode-name = a\n[limits]\nmemory = 2G\n[caps]\nmemory = 1G\n",
+                  "/runtimes.d/own.conf: 'memory' of [limits] is 2 GiB, above the cap of 1 GiB; lower it, or raise the cap in [caps]" },
                 { "[runtimes]\n", "/runtimes.d/own.conf:1: unknown section 'runtimes'; did you mean 'runtime'?" },
         };
         const struct Folder *f = *state;
@@ -341,5 +364,6 @@ static void the_servers_ids_are_never_roots(void **state) {
 
 RUN(IN_FOLDER(defaults), IN_FOLDER(everything_set), IN_FOLDER(errors_name_line_and_cure), IN_FOLDER(bounds_of_a_file), IN_FOLDER(foreign_hands),
     IN_FOLDER(a_missing_file), IN_FOLDER(shipped_values_follow_lower_caps), IN_FOLDER(the_shipped_file_changes_nothing),
-    IN_FOLDER(shipped_runtimes), IN_FOLDER(own_runtimes), IN_FOLDER(wrong_runtimes), IN_FOLDER(a_runtime_too_large_for_a_pipe),
+    IN_FOLDER(shipped_runtimes), IN_FOLDER(own_runtimes), IN_FOLDER(a_runtime_has_limits_of_its_own), IN_FOLDER(wrong_runtimes),
+    IN_FOLDER(a_runtime_too_large_for_a_pipe),
     IN_FOLDER(the_servers_ids_are_never_roots))
