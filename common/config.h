@@ -53,7 +53,6 @@ struct Config {
         uint64_t request_budget;    /* bytes of requests being received or held; of unread output of finished executions as
                                        many again, a quarter of it one caller's; 256 MiB */
         uint64_t max_message;       /* bytes of one request; 96 MiB */
-        bool listen_is_default;     /* the operator named none */
         char **operators;           /* "uid:0", "cert:NAME"; default "uid:0" */
         char *audit_file;           /* JSON lines; default none */
         enum AuditCode audit_code;
