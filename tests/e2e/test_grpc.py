@@ -331,6 +331,7 @@ ODD = [
 @pytest.mark.parametrize("field, values", ODD, ids=[f"{i}-{o[0]}" for i, o in enumerate(ODD)])
 def test_GRP_21_odd_requests(daemon, field, values):
     """Odd requests are INVALID_ARGUMENT naming the field; no process starts."""
+    assert wait_until(lambda: not daemon.cgroup.folders("run-"))  # of the test before
     refused = daemon.refused(request(**{"code": "true", **values}))
     assert refused.code == CODES.INVALID_ARGUMENT and field in list(refused.fields)[0], refused
     assert not daemon.cgroup.folders("run-")
