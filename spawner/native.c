@@ -62,6 +62,8 @@ static void native_on_built(struct Build *b, int error, const char *step, pid_t 
                 step = "watch init";
                 error = sd_event_add_io(n->cell->world->event, &n->init_source, n->init, EPOLLIN, native_on_init_exit, n);
         }
+        if (error >= 0 && cgroups(n)->driver->settled)
+                cgroups(n)->driver->settled(n->cgroup);
         cell_on_prepared(n->cell, MIN(error, 0), step);
 }
 

@@ -355,22 +355,16 @@ static int start_builder(struct Spawner *s, char **ret_error) {
 }
 
 static int start_cgroups(struct Spawner *s, const struct SpawnerSetup *setup, char **ret_error) {
-        static const struct CgroupDriver *const drivers[] = {&cgroupfs_driver};
-        const struct CgroupDriver *driver = isempty(setup->config->driver) ? drivers[0] : NULL;
-        for (size_t i = 0; i < ELEMENTSOF(drivers); i++)
-                if (streq(drivers[i]->name, setup->config->driver))
-                        driver = drivers[i];
-        if (!driver)
-                return complain(ret_error, -EINVAL, "cgroup driver \"%s\" is not built; set driver = cgroupfs in section [spawner]", setup->config->driver);
-        struct CgroupSetup cgroups = {.event = setup->event, .state = setup->state, .waive = setup->waive};
-        int r = driver->start(&cgroups, &s->world.cgroups, ret_error);
+        const char *driver = setup->config->driver;
+        struct CgroupSetup cgroups = {.event = setup->event, .state = setup->state, .waive = setup->waive, .caps = &setup->config->caps};
+        int r = cgroups_start(driver, &cgroups, &s->world.cgroups, ret_error);
         if (!setup->check || (r != -EOPNOTSUPP && r != -EBUSY))
                 return r;
         /* A check goes on without the controllers, and tells of each that it is not there. */
         free(*ret_error);
         *ret_error = NULL;
         cgroups.waive = (char *const *) controller_names;
-        return driver->start(&cgroups, &s->world.cgroups, ret_error);
+        return cgroups_start(driver, &cgroups, &s->world.cgroups, ret_error);
 }
 
 /* Descriptors of one cell while it runs: cgroup folders, their events, pidfds; and for a moment all those that go to the server. */

@@ -38,33 +38,13 @@ static uint64_t hash_text(const char *s) {
         return h;
 }
 
-static int check_kernel(int dir, const char *path, char **ret_error) {
-        static const char *const needed[] = {"cgroup.freeze", "cgroup.kill", "cpu.stat"};
-        for (size_t i = 0; i < ELEMENTSOF(needed); i++)
-                if (faccessat(dir, needed[i], F_OK, 0) < 0)
-                        return complain(ret_error, -EOPNOTSUPP, "%s/%s is missing: the kernel is too old, Linux 6.1 is the oldest that works",
-                                    path, needed[i]);
-        return 0;
-}
-
-/* What `have` lacks and nobody waived, as "memory,pids". */
-static void list_missing(unsigned have, char *const *waive, char *out, size_t size) {
-        *out = 0;
-        for (size_t i = 0; controller_names[i]; i++) {
-                if ((have & (1U << i)) || strv_contains(waive, controller_names[i]))
-                        continue;
-                size_t used = strlen(out);
-                snprintf(out + used, size - used, "%s%s", used ? "," : "", controller_names[i]);
-        }
-}
-
 static int check_controllers(unsigned have, unsigned enabled, const struct CgroupSetup *setup, const char *path, char **ret_error) {
         char missing[64];
-        list_missing(enabled, setup->waive, missing, sizeof missing);
+        controllers_missing(enabled, setup->waive, missing, sizeof missing);
         if (!*missing)
                 return 0;
         char absent[64];
-        list_missing(have, setup->waive, absent, sizeof absent);
+        controllers_missing(have, setup->waive, absent, sizeof absent);
         if (*absent)
                 return complain(ret_error, -EOPNOTSUPP,
                             "cgroup controller %s is not in %s/cgroup.controllers (cgroup v1 or hybrid machine, or not delegated to this service); "
@@ -76,25 +56,6 @@ static int check_controllers(unsigned have, unsigned enabled, const struct Cgrou
                     missing, path, missing);
 }
 
-static unsigned enable(int dir, unsigned wanted) {
-        unsigned enabled = 0;
-        for (size_t i = 0; controller_names[i]; i++) {
-                char word[16];
-                snprintf(word, sizeof word, "+%s", controller_names[i]);
-                if ((wanted & (1U << i)) && write_file_at(dir, "cgroup.subtree_control", word) >= 0)
-                        enabled |= 1U << i;
-        }
-        return enabled;
-}
-
-static unsigned waived(char *const *waive) {
-        unsigned bits = 0;
-        for (size_t i = 0; controller_names[i]; i++)
-                if (strv_contains(waive, controller_names[i]))
-                        bits |= 1U << i;
-        return bits;
-}
-
 /* A waived controller is used where it is enabled all the same, but nothing is moved for it. In a cgroup with processes nothing may be
  * enabled: memory and io are refused there, but cpu and pids would turn it into a threaded one, in which no cell can be made. */
 static int prepare_controllers(struct Cgroupfs *c, const struct CgroupSetup *setup, const char *path, char **ret_error) {
@@ -104,12 +65,12 @@ static int prepare_controllers(struct Cgroupfs *c, const struct CgroupSetup *set
                 r = tree_controllers(c->own, "cgroup.subtree_control", &enabled);
         if (r < 0)
                 return complain(ret_error, r, "cannot read %s/cgroup.controllers: %s", path, strerror(-r));
-        if (have & ~enabled & ~waived(setup->waive)) {
+        if (have & ~enabled & ~controllers_waived(setup->waive)) {
                 r = tree_make_room(c->own);
                 if (r < 0)
                         return complain(ret_error, r, "cannot move into the leaf %s/supervisor: %s", path, strerror(-r));
                 if (r > 0)
-                        enabled |= enable(c->own, have & ~enabled);
+                        enabled |= tree_enable(c->own, have & ~enabled);
         }
         c->base.controllers = enabled & have;
         return check_controllers(have, enabled, setup, path, ret_error);
@@ -124,10 +85,10 @@ static int make_root(struct Cgroupfs *c, const char *path, char **ret_error) {
         c->root = openat(c->own, c->name, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (c->root < 0)
                 return complain(ret_error, -errno, "cannot open the cgroup %s/%s: %m", path, c->name);
-        r = check_kernel(c->root, path, ret_error);
+        r = cgroup_check_kernel(c->root, path, ret_error);
         if (r < 0)
                 return r;
-        c->base.controllers = enable(c->root, c->base.controllers);
+        c->base.controllers = tree_enable(c->root, c->base.controllers);
         return 0;
 }
 
@@ -170,13 +131,6 @@ static struct Cgroups *cgroupfs_stop(struct Cgroups *o) {
         return NULL;
 }
 
-struct CellCgroup *cell_cgroup_free(struct CellCgroup *g) {
-        if (g)
-                close_fd(g->dir);
-        free(g);
-        return NULL;
-}
-
 static int cgroupfs_make(struct Cgroups *o, uint64_t number, cgroup_handler_t on_made, void *userdata, struct CellCgroup **ret) {
         struct Cgroupfs *c = (struct Cgroupfs *) o;
         struct CellCgroup *g = calloc(1, sizeof *g);
@@ -189,7 +143,7 @@ static int cgroupfs_make(struct Cgroups *o, uint64_t number, cgroup_handler_t on
                 g->dir = openat(c->root, g->name, O_PATH | O_DIRECTORY | O_CLOEXEC);
                 r = g->dir < 0 ? -errno : 0;
         }
-        if (r >= 0 && o->controllers && enable(g->dir, o->controllers) != o->controllers)
+        if (r >= 0 && o->controllers && tree_enable(g->dir, o->controllers) != o->controllers)
                 r = -EIO;
         if (r < 0) {
                 unlinkat(c->root, g->name, AT_REMOVEDIR);

@@ -4,7 +4,7 @@
 
 #include <systemd/sd-event.h>
 
-#include "common/util.h"
+#include "common/limits.h"
 
 /* Controllers, as bits in the order of controller_names. */
 enum {
@@ -30,6 +30,8 @@ struct CgroupSetup {
         sd_event *event;
         const char *state;   /* the folder that this spawner has locked: names its part of the tree */
         char *const *waive;  /* names of controllers that may be missing */
+        const struct Limits *caps; /* ceilings of what is shared by cells */
+        bool shared;         /* systemd: cells share scopes instead of having one each */
 };
 
 typedef void (*cgroup_handler_t)(struct CellCgroup *g, int error, void *userdata);
@@ -54,9 +56,22 @@ struct CgroupDriver {
         int (*remove)(struct CellCgroup *g, cgroup_handler_t on_removed, void *userdata);
         /* One leaf of a finished run; nobody waits for it. */
         void (*remove_leaf)(struct CellCgroup *g, const char *leaf);
+        /* A process of the cell's own lives in it: what kept it there may go. May be NULL. */
+        void (*settled)(struct CellCgroup *g);
+        /* Its owner frees it, at any time: no handler of it is called any more. May be NULL. */
+        void (*forget)(struct CellCgroup *g);
         struct Cgroups *(*stop)(struct Cgroups *o);
 };
 
-extern const struct CgroupDriver cgroupfs_driver;
+extern const struct CgroupDriver cgroupfs_driver, systemd_driver;
+
+/* name: that of a driver; empty: systemd where it is PID 1 and its bus can be had, else cgroupfs. Says in the log which it is. */
+int cgroups_start(const char *name, const struct CgroupSetup *setup, struct Cgroups **ret, char **ret_error);
+/* What no cell can do without, in this cgroup folder. */
+int cgroup_check_kernel(int dir, const char *path, char **ret_error);
+/* What `enabled` lacks of the controllers that nobody waived, as "memory,pids"; empty: nothing. */
+void controllers_missing(unsigned enabled, char *const *waive, char *out, size_t size);
+/* Those that are waived, as bits. */
+unsigned controllers_waived(char *const *waive);
 
 struct CellCgroup *cell_cgroup_free(struct CellCgroup *g);

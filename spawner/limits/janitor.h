@@ -5,7 +5,7 @@
 
 #include "common/util.h"
 
-#define JANITOR_PATH_MAX 128
+#define JANITOR_PATH_MAX 256
 
 struct Janitor;
 

@@ -92,13 +92,21 @@ int cgroup_events_populated(const char *text) {
 int leaf_is_populated(const struct Leaf *l) {
         char text[256];
         ssize_t n = read_small(l->events, text, sizeof text);
+        if (n == -ENODEV)
+                return 0; /* systemd has removed it, which goes only without a process in it */
         return n < 0 ? (int) n : cgroup_events_populated(text);
 }
 
+/* A folder that systemd has removed in the meantime has no process in it: nothing is left to do. */
+static int write_if_there(int dir, const char *file, const char *value) {
+        int r = write_file_at(dir, file, value);
+        return r == -ENOENT || r == -ENODEV ? 0 : r;
+}
+
 int cgroup_freeze(int dir, bool frozen) {
-        return write_file_at(dir, "cgroup.freeze", frozen ? "1" : "0");
+        return write_if_there(dir, "cgroup.freeze", frozen ? "1" : "0");
 }
 
 int cgroup_kill(int dir) {
-        return write_file_at(dir, "cgroup.kill", "1");
+        return write_if_there(dir, "cgroup.kill", "1");
 }

@@ -14,8 +14,6 @@
 #define FILE_MAX (1 * MIB)
 #define DEPTH_MAX 4 /* glovebox-X / cell-N / run-N, and one to spare */
 
-const char *const controller_names[] = {"memory", "pids", "cpu", "io", NULL};
-
 /* mountinfo escapes space, tab, newline and backslash as \ooo. */
 static void unescape(char *s) {
         char *out = s;
@@ -73,13 +71,17 @@ static int read_whole(const char *path, char **ret) {
         return 0;
 }
 
-int tree_own_folder(char **ret) {
-        _cleanup_free_ char *mountinfo = NULL, *cgroup = NULL, *point = NULL, *path = NULL;
+int tree_root(char **ret) {
+        _cleanup_free_ char *mountinfo = NULL;
         int r = read_whole("/proc/self/mountinfo", &mountinfo);
+        return r < 0 ? r : tree_mount_point(mountinfo, ret);
+}
+
+int tree_own_folder(char **ret) {
+        _cleanup_free_ char *cgroup = NULL, *point = NULL, *path = NULL;
+        int r = tree_root(&point);
         if (r >= 0)
                 r = read_whole("/proc/self/cgroup", &cgroup);
-        if (r >= 0)
-                r = tree_mount_point(mountinfo, &point);
         if (r >= 0)
                 r = tree_own_path(cgroup, &path);
         if (r < 0)
@@ -108,6 +110,17 @@ int tree_controllers(int dir, const char *file, unsigned *ret) {
                                 found |= 1U << i;
         *ret = found;
         return 0;
+}
+
+unsigned tree_enable(int dir, unsigned wanted) {
+        unsigned enabled = 0;
+        for (size_t i = 0; controller_names[i]; i++) {
+                char word[16];
+                snprintf(word, sizeof word, "+%s", controller_names[i]);
+                if ((wanted & (1U << i)) && write_file_at(dir, "cgroup.subtree_control", word) >= 0)
+                        enabled |= 1U << i;
+        }
+        return enabled;
 }
 
 /* systemd marks what it delegated; then everything in this cgroup was started for us. */
