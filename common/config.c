@@ -24,7 +24,7 @@
 /* What has no field of its own kind in struct Config. */
 struct Loading {
         struct Config config;
-        char *audit_code, *uid_range;
+        char *audit_code, *scope, *uid_range;
         bool profiles_in_file;
 };
 
@@ -56,6 +56,7 @@ static const struct Key keys[] = {
         { "spawner", "debug-seccomp", KEY_BOOL, OFFSET(debug_seccomp) },
         { "spawner", "driver", KEY_STRING, OFFSET(driver) },
         { "spawner", "max-cells", KEY_COUNT, OFFSET(max_cells), 1, 100000 },
+        { "spawner", "scope", KEY_STRING, offsetof(struct Loading, scope) },
         { "spawner", "seccomp-allow", KEY_WORDS, OFFSET(seccomp_allow) },
         { "spawner", "seccomp-deny", KEY_WORDS, OFFSET(seccomp_deny) },
         { "spawner", "seccomp-policy", KEY_PATH, OFFSET(seccomp_policy) },
@@ -112,6 +113,7 @@ struct Config *config_free(struct Config *c) {
 /* config is the first field: freeing it frees the whole. */
 static void loading_free(struct Loading *l) {
         free(l->audit_code);
+        free(l->scope);
         free(l->uid_range);
         config_free(&l->config);
 }
@@ -406,8 +408,13 @@ static int settle_words(struct Place *place, struct Loading *l) {
         if (l->audit_code && !streq(l->audit_code, "hash") && !streq(l->audit_code, "full"))
                 return place_fail(place, "'audit-code' must be hash or full, not '%s'", l->audit_code);
         c->audit_code = streq(l->audit_code, "full") ? AUDIT_CODE_FULL : AUDIT_CODE_HASH;
-        if (c->driver && !streq(c->driver, "cgroupfs") && !streq(c->driver, "systemd"))
+        if (!isempty(c->driver) && !streq(c->driver, "cgroupfs") && !streq(c->driver, "systemd"))
                 return place_fail(place, "'driver' must be cgroupfs or systemd, not '%s'", c->driver);
+        if (!isempty(l->scope) && !streq(l->scope, "per-cell") && !streq(l->scope, "shared"))
+                return place_fail(place, "'scope' must be per-cell or shared, not '%s'", l->scope);
+        c->shared_scopes = streq(l->scope, "shared");
+        if (c->shared_scopes && streq(c->driver, "cgroupfs"))
+                return place_fail(place, "'scope' = shared is for driver = systemd; with cgroupfs there are no scopes");
         if ((c->tls_certificate || c->tls_key || c->tls_client_ca) && !(c->tls_certificate && c->tls_key && c->tls_client_ca))
                 return place_fail(place, "[tls] needs all of 'certificate', 'key' and 'client-ca'");
         const char *files[] = { c->tls_certificate, c->tls_key, c->tls_client_ca };

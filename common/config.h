@@ -73,6 +73,7 @@ struct Config {
         size_t n_callers;
         /* [spawner] */
         char *driver;               /* "cgroupfs", "systemd" or empty: the default of the machine */
+        bool shared_scopes;         /* scope: with systemd, cells share scopes instead of having one each; default no */
         uint32_t uid_start, uid_count; /* host uids of cells */
         uint32_t spare_uid;         /* the server's where there is no user glovebox */
         char *seccomp_policy;       /* file of system calls; default: default.policy of the library folder */

@@ -17,6 +17,7 @@ const char *reload_needs_restart(const struct Config *was, const struct Config *
                 bool same;
         } keys[] = {
                 {"driver", same_text(was->driver, is->driver)},
+                {"scope", was->shared_scopes == is->shared_scopes},
                 {"uid-range", was->uid_start == is->uid_start && was->uid_count == is->uid_count},
                 {"spare-uid", was->spare_uid == is->spare_uid},
                 {"seccomp-policy", same_text(was->seccomp_policy, is->seccomp_policy)},

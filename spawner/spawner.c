@@ -356,7 +356,9 @@ static int start_builder(struct Spawner *s, char **ret_error) {
 
 static int start_cgroups(struct Spawner *s, const struct SpawnerSetup *setup, char **ret_error) {
         const char *driver = setup->config->driver;
-        struct CgroupSetup cgroups = {.event = setup->event, .state = setup->state, .waive = setup->waive, .caps = &setup->config->caps};
+        struct CgroupSetup cgroups = {
+                .event = setup->event, .state = setup->state, .waive = setup->waive, .caps = &setup->config->caps, .shared = setup->config->shared_scopes,
+        };
         int r = cgroups_start(driver, &cgroups, &s->world.cgroups, ret_error);
         if (!setup->check || (r != -EOPNOTSUPP && r != -EBUSY))
                 return r;
