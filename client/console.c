@@ -2,10 +2,14 @@
 #include "client/console.h"
 
 #include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 #define LINE_MAX_BYTES 4096
+
+static void (*before_saying)(void);
 
 int console_write(int fd, const void *data, size_t size) {
         const char *p = data;
@@ -23,6 +27,17 @@ int console_write(int fd, const void *data, size_t size) {
                         return -errno;
         }
         return 0;
+}
+
+int console_end_by_sigpipe(void) {
+        sigset_t set;
+
+        (void) signal(SIGPIPE, SIG_DFL);
+        (void) sigemptyset(&set);
+        (void) sigaddset(&set, SIGPIPE);
+        (void) pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+        (void) raise(SIGPIPE);
+        return 128 + SIGPIPE;
 }
 
 /* Length of the well-formed character at s and its number; 0 when there is none. */
@@ -84,6 +99,57 @@ char *console_escape(const char *s) {
         return text;
 }
 
+/* The blocks that terminals draw two columns wide: Chinese, Japanese, Korean, emoji. */
+static bool is_wide(uint32_t c) {
+        static const struct {
+                uint32_t first, last;
+        } blocks[] = {
+                { 0x1100, 0x115f }, { 0x2e80, 0xa4cf }, { 0xa960, 0xa97f }, { 0xac00, 0xd7a3 }, { 0xf900, 0xfaff }, { 0xfe30, 0xfe6f },
+                { 0xff00, 0xff60 }, { 0xffe0, 0xffe6 }, { 0x1f000, 0x1faff }, { 0x20000, 0x3fffd },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(blocks); i++)
+                if (c >= blocks[i].first && c <= blocks[i].last)
+                        return true;
+        return false;
+}
+
+/* Bytes of s that fit; *ret_width: the columns they take. */
+static size_t measure(const char *s, size_t columns, size_t *ret_width) {
+        const char *begin = s;
+        size_t width = 0;
+
+        while (*s) {
+                uint32_t c = 0;
+                size_t n = decode(s, &c);
+                size_t wanted = is_wide(c) ? 2 : 1;
+
+                if (width + wanted > columns)
+                        break;
+                width += wanted;
+                s += MAX(n, (size_t) 1);
+        }
+        *ret_width = width;
+        return (size_t) (s - begin);
+}
+
+size_t console_width(const char *s) {
+        size_t width;
+
+        (void) measure(s, SIZE_MAX, &width);
+        return width;
+}
+
+size_t console_fit(const char *s, size_t columns) {
+        size_t width;
+
+        return measure(s, columns, &width);
+}
+
+void console_set_before(void (*before)(void)) {
+        before_saying = before;
+}
+
 static void PRINTF_LIKE(1, 0) say(const char *format, va_list list) {
         char *raw _cleanup_free_ = NULL;
         char *safe _cleanup_free_ = NULL;
@@ -102,6 +168,8 @@ static void PRINTF_LIKE(1, 0) say(const char *format, va_list list) {
                 line = NULL;
                 return;
         }
+        if (before_saying)
+                before_saying();
         (void) console_write(STDERR_FILENO, line, (size_t) n);
 }
 
@@ -133,6 +201,24 @@ const char *console_time(usec_t t, char *buffer, size_t size) {
                 (void) snprintf(buffer, size, "%llu min %02llu s", seconds / 60, seconds % 60);
         else
                 (void) snprintf(buffer, size, "%llu h %02llu min", seconds / 3600, seconds / 60 % 60);
+        return buffer;
+}
+
+const char *console_period(usec_t t, char *buffer, size_t size) {
+        unsigned long long hours = t / (3600 * USEC_PER_SEC), minutes = t / (60 * USEC_PER_SEC) % 60;
+        double seconds = (double) (t % (60 * USEC_PER_SEC)) / (double) USEC_PER_SEC;
+        int n = 0;
+
+        if (t < USEC_PER_SEC) {
+                (void) snprintf(buffer, size, "%.6g ms", (double) t / (double) USEC_PER_MSEC);
+                return buffer;
+        }
+        if (hours > 0)
+                n += snprintf(buffer, size, "%llu h", hours);
+        if (minutes > 0)
+                n += snprintf(buffer + n, size - (size_t) n, "%s%llu min", n ? " " : "", minutes);
+        if (seconds > 0)
+                (void) snprintf(buffer + n, size - (size_t) n, "%s%.8g s", n ? " " : "", seconds);
         return buffer;
 }
 

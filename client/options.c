@@ -18,7 +18,7 @@
 
 const struct Option option_table[] = {
         { NULL, 'c', OPTION_TEXT, "CODE", CODE, VERB_RUN, AT(code), .help = "run this text instead of a file" },
-        { "runtime", 'r', OPTION_TEXT, "NAME", CODE, VERB_RUN, AT(runtime), .field = "runtime", .words = "python javascript bash",
+        { "runtime", 'r', OPTION_TEXT, "NAME", CODE, VERB_RUN, AT(runtime), .field = "runtime", .ask = "runtimes",
           .help = "python, javascript, bash, ...; default: by the file's ending, then its #! line" },
         { "arg", 0, OPTION_LIST, "TEXT", CODE, VERB_RUN, AT(args), .field = "args",
           .help = "an argument of the program (again for more); or put them behind --" },
@@ -34,7 +34,7 @@ const struct Option option_table[] = {
         { "timezone", 0, OPTION_TEXT, "NAME", CODE, VERB_RUN, AT(timezone), .field = "timezone",
           .help = "such as Europe/Oslo; default UTC" },
 
-        { "profile", 'p', OPTION_TEXT, "NAME", LIMITS, VERB_RUN, AT(profile), .field = "profile", .words = "quick data heavy",
+        { "profile", 'p', OPTION_TEXT, "NAME", LIMITS, VERB_RUN, AT(profile), .field = "profile", .ask = "profiles",
           .help = "a set of limits: quick, data, heavy, ..." },
         { "timeout", 't', OPTION_TIME, "TIME", LIMITS, VERB_RUN, AT(timeout), .field = "limits.timeout",
           .help = "on the clock: 500ms, 30s, 5m, 1h (shipped default 30s)" },
@@ -64,15 +64,24 @@ const struct Option option_table[] = {
         { "detach", 'd', OPTION_FLAG, NULL, WATCH, VERB_RUN, AT(detach), .field = "detached",
           .help = "print the execution's id and leave; it runs on, what it prints cannot be read later" },
 
+        { "verbose", 'v', OPTION_FLAG, NULL, WATCH, VERB_RUN, AT(verbose),
+          .help = "say which limits the server does not enforce even where standard error is no terminal" },
+
         { "label", 'l', OPTION_PAIR, "NAME=VALUE", NAMES, VERB_RUN, AT(labels), .field = "labels",
           .help = "shown by ps and in the audit log (again for more)" },
         { "request-id", 0, OPTION_TEXT, "ID", NAMES, VERB_RUN, AT(request_id), .field = "request_id",
           .help = "yours: a second request with it is refused, not run twice" },
 
         { "all", 'a', OPTION_FLAG, NULL, OUTPUT, VERB_PS, AT(all), .help = "those that have ended, too" },
-        { "caller", 0, OPTION_TEXT, "NAME", OUTPUT, VERB_PS, AT(caller),
+        { "caller", 0, OPTION_TEXT, "NAME", OUTPUT, VERB_PS | VERB_TOP, AT(caller),
           .help = "another caller's, such as uid:1000, or * for everyone's (operators)" },
-        { "json", 0, OPTION_FLAG, NULL, OUTPUT, VERB_RUN | VERB_INFO | VERB_PS, AT(json), .help = "each message as one line of JSON" },
+        { "interval", 'i', OPTION_TIME, "TIME", OUTPUT, VERB_TOP, AT(interval), .help = "between two looks: 100ms to 1h (1s)" },
+        { "count", 'n', OPTION_COUNT, "NUMBER", OUTPUT, VERB_TOP, AT(count),
+          .help = "end after so many looks (default: never); 1 prints plain lines, also on a terminal" },
+        { "sort", 0, OPTION_SORT, "WHAT", OUTPUT, VERB_TOP, AT(sort), .words = "cpu memory processes age idle",
+          .help = "largest first: cpu (default), memory, processes, age, idle" },
+        { "json", 0, OPTION_FLAG, NULL, OUTPUT, VERB_RUN | VERB_INFO | VERB_PS | VERB_TOP, AT(json),
+          .help = "each message as one line of JSON" },
 
         { "server", 's', OPTION_TEXT, "ADDRESS", SERVER, VERB_REMOTE, AT(server), .variable = "GLOVEBOX_SERVER", .words = "FILE",
           .help = "unix:PATH or HOST:PORT (TLS); default unix:/run/glovebox/glovebox.sock" },
@@ -165,6 +174,23 @@ static int parse_signs(const char *s, void *field) {
         return parse_evidence(s, field);
 }
 
+const char *sort_name(enum Sort sort) {
+        static const char *const names[SORT_END_] = {
+                [SORT_CPU] = "cpu", [SORT_MEMORY] = "memory", [SORT_PROCESSES] = "processes", [SORT_AGE] = "age", [SORT_IDLE] = "idle",
+        };
+
+        return sort < SORT_END_ ? names[sort] : NULL;
+}
+
+static int parse_sort(const char *s, void *field) {
+        for (enum Sort sort = 0; sort < SORT_END_; sort++)
+                if (streq(s, sort_name(sort))) {
+                        *(enum Sort *) field = sort;
+                        return 0;
+                }
+        return -EINVAL;
+}
+
 static const struct {
         int (*parse)(const char *s, void *field);
         const char *expects;
@@ -179,6 +205,7 @@ static const struct {
         [OPTION_COUNT] = { parse_count, "a whole number above 0; leave it out for the default" },
         [OPTION_CORES] = { parse_cores, "a number above 0, such as 0.5; leave it out for the default" },
         [OPTION_EVIDENCE] = { parse_signs, "output-and-cpu or output" },
+        [OPTION_SORT] = { parse_sort, "cpu, memory, processes, age or idle" },
 };
 
 #define LONG_BASE 256

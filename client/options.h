@@ -17,6 +17,17 @@ enum OptionKind {
         OPTION_COUNT,    /* uint64_t, above 0 */
         OPTION_CORES,    /* double, above 0 */
         OPTION_EVIDENCE, /* enum Evidence */
+        OPTION_SORT,     /* enum Sort */
+};
+
+/* What `top` orders executions by. */
+enum Sort {
+        SORT_CPU,
+        SORT_MEMORY,
+        SORT_PROCESSES,
+        SORT_AGE,
+        SORT_IDLE,
+        SORT_END_,
 };
 
 struct Options {
@@ -56,9 +67,14 @@ struct Options {
         const char *request_id;
         char **labels;
 
-        /* ps */
+        bool verbose;
+
+        /* ps, top */
         bool all;
         const char *caller;
+        usec_t interval; /* 0: not given */
+        uint64_t count;  /* 0: without end */
+        enum Sort sort;
 
         char **operands; /* FILE, ID, SHELL: what is not an option */
 };
@@ -73,7 +89,8 @@ struct Option {
         size_t offset;     /* in struct Options */
         const char *variable; /* of the environment, used when the flag is not given */
         const char *field;    /* of ExecuteRequest that it sets, to name the flag in the server's errors */
-        const char *words;    /* completion: these; "FILE", "DIR": names of files, folders; NULL: nothing */
+        const char *words;    /* completion: these; "FILE": names of files; NULL: nothing */
+        const char *ask;      /* completion: what `glovebox completion ASK` prints */
         const char *help;
 };
 
@@ -87,6 +104,9 @@ int options_parse(struct Options *o, const struct Verb *verb, int argc, char **a
 /* From the environment, what the command line left open. */
 void options_from_environment(struct Options *o);
 void options_done(struct Options *o);
+
+/* "cpu", ...; NULL behind the last one. */
+const char *sort_name(enum Sort sort);
 
 /* The option for the field at the start of "limits.timeout: ...", NULL when there is none. */
 const struct Option *options_find_field(const char *message);

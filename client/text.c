@@ -1,8 +1,6 @@
 /* Conversions for people, and aligned tables. */
 #include "client/text.h"
 
-#include <stdio.h>
-
 #include "client/console.h"
 
 usec_t duration_usec(const Google__Protobuf__Duration *d) {
@@ -46,7 +44,40 @@ struct Limits limits_of(const Glovebox__V1__Limits *message) {
         };
 }
 
-int table_add(struct Table *t, const char *cell) {
+static const char *limit_key(const char *field) {
+        for (const struct LimitInfo *limit = limit_table; limit->field; limit++)
+                if (streq(limit->field, field))
+                        return limit->key;
+        return field; /* of a newer server */
+}
+
+char *limits_waived(char *const *fields, size_t n) {
+        char *text = NULL;
+        size_t size = 0;
+        FILE *out = n > 0 ? open_memstream(&text, &size) : NULL;
+
+        if (!out)
+                return NULL;
+        for (size_t i = 0; i < n; i++)
+                fprintf(out, "%s%s", i ? ", " : "", limit_key(fields[i]));
+        (void) fclose(out);
+        return text;
+}
+
+char *execution_labels(const Glovebox__V1__Execution *e) {
+        char *text = NULL;
+        size_t size = 0;
+        FILE *out = e->n_labels > 0 ? open_memstream(&text, &size) : NULL;
+
+        if (!out)
+                return NULL;
+        for (size_t i = 0; i < e->n_labels; i++)
+                fprintf(out, "%s%s=%s", i ? " " : "", e->labels[i]->key, e->labels[i]->value);
+        (void) fclose(out);
+        return text;
+}
+
+int grid_add(struct Grid *t, const char *cell) {
         char *safe = console_escape(cell);
 
         if (safe && t->n == t->capacity) {
@@ -73,27 +104,38 @@ static size_t row_length(char *const *row, size_t columns) {
         return columns;
 }
 
-int table_print(const struct Table *t, int indent) {
+int grid_write(const struct Grid *t, int indent, FILE *out) {
         size_t *widths _cleanup_free_ = calloc(t->columns, sizeof(*widths));
 
         if (!widths)
                 return -ENOMEM;
+        for (size_t i = 0; t->least && i < t->columns; i++)
+                widths[i] = t->least[i];
         for (size_t i = 0; i < t->n; i++)
-                widths[i % t->columns] = MAX(widths[i % t->columns], strlen(t->cells[i]));
+                widths[i % t->columns] = MAX(widths[i % t->columns], console_width(t->cells[i]));
         for (size_t row = 0; row + t->columns <= t->n; row += t->columns) {
                 size_t length = row_length(t->cells + row, t->columns);
 
-                printf("%*s", length ? indent : 0, "");
-                for (size_t i = 0; i < length; i++)
-                        printf("%-*s%s", i + 1 < length ? (int) widths[i] : 0, t->cells[row + i], i + 1 < length ? "  " : "");
-                putchar('\n');
+                fprintf(out, "%*s", length ? indent : 0, "");
+                for (size_t i = 0; i < length; i++) {
+                        const char *cell = t->cells[row + i];
+
+                        fputs(cell, out);
+                        if (i + 1 < length)
+                                fprintf(out, "%*s", (int) (widths[i] - console_width(cell) + 2), "");
+                }
+                fputc('\n', out);
         }
         return 0;
 }
 
-void table_done(struct Table *t) {
+int grid_print(const struct Grid *t, int indent) {
+        return grid_write(t, indent, stdout);
+}
+
+void grid_done(struct Grid *t) {
         for (size_t i = 0; i < t->n; i++)
                 free(t->cells[i]);
         free(t->cells);
-        *t = (struct Table) {};
+        *t = (struct Grid) {};
 }

@@ -4,6 +4,7 @@
 #include <google/protobuf/duration.pb-c.h>
 #include <google/protobuf/timestamp.pb-c.h>
 #include <glovebox/v1/execution.pb-c.h>
+#include <stdio.h>
 
 #include "common/limits.h"
 #include "common/util.h"
@@ -15,15 +16,23 @@ Google__Protobuf__Duration duration_of(usec_t t);
 
 struct Limits limits_of(const Glovebox__V1__Limits *message);
 
+/* "memory, cpus, max-processes" of limits_not_enforced: as the flags are spelt. NULL: none, or out of memory. */
+char *limits_waived(char *const *fields, size_t n);
+
+/* "a=1 b=2". NULL: none, or out of memory. */
+char *execution_labels(const Glovebox__V1__Execution *e);
+
 /* Cells in rows; columns as wide as their widest cell, the last one ragged. Cells are made harmless when they are added. */
-struct Table {
+struct Grid {
         size_t columns;
+        const size_t *least; /* widths that the columns have at least, so that they do not jump between two drawings; NULL: none */
         size_t n;
         size_t capacity;
         char **cells;
 };
 
-int table_add(struct Table *t, const char *cell);
+int grid_add(struct Grid *t, const char *cell);
 /* indent: spaces in front of each row. */
-int table_print(const struct Table *t, int indent);
-void table_done(struct Table *t);
+int grid_write(const struct Grid *t, int indent, FILE *out);
+int grid_print(const struct Grid *t, int indent); /* to standard output */
+void grid_done(struct Grid *t);

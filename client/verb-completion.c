@@ -1,8 +1,18 @@
-/* glovebox completion: scripts for bash, zsh and fish, made of the tables of verbs and options. */
+/* glovebox completion: scripts for bash, zsh and fish, made of the tables of verbs and options; and for them, names that only the
+ * server knows. */
+#include <fcntl.h>
+#include <glovebox/v1/system.pb-c.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/time.h>
 
+#include "client/channel.h"
 #include "client/console.h"
+#include "client/rpc.h"
 #include "client/verb.h"
+
+/* All of it, from our start to our end: a person waits for it with a finger on the Tab key. */
+#define ASK_DEADLINE (900 * USEC_PER_MSEC)
 
 static void print_flags(const struct Option *option, const char *separator) {
         if (option->letter)
@@ -18,7 +28,9 @@ static void bash_values(const struct Option *option) {
                 return;
         printf("        ");
         print_flags(option, "|");
-        if (!option->words)
+        if (option->ask)
+                printf(") COMPREPLY=($(compgen -W \"$(_glovebox_ask %s)\" -- \"$word\")); return ;;\n", option->ask);
+        else if (!option->words)
                 puts(") return ;;");
         else if (streq(option->words, "FILE"))
                 puts(") compopt -o filenames; COMPREPLY=($(compgen -f -- \"$word\")); return ;;");
@@ -70,6 +82,11 @@ static void print_bash(void) {
         for (const struct Verb *verb = verb_table; verb->name; verb++)
                 printf("%s%s", verb == verb_table ? "" : " ", verb->name);
         puts("'; }\n"
+             "_glovebox_ask() {\n"
+             "    local server=()\n"
+             "    if [[ ${COMP_LINE-} =~ [[:space:]](-s|--server)[[:space:]=]+([^[:space:]]+) ]]; then server=(--server \"${BASH_REMATCH[2]}\"); fi\n"
+             "    \"${COMP_WORDS[0]}\" ${server[@]+\"${server[@]}\"} completion \"$1\" 2>/dev/null\n"
+             "}\n"
              "complete -F _glovebox glovebox");
 }
 
@@ -107,6 +124,8 @@ static void zsh_option(const struct Option *option, bool letter) {
                         fputs("_files", stdout);
                 else if (option->words)
                         printf("(%s)", option->words);
+                else if (option->ask)
+                        printf("{_glovebox_ask %s}", option->ask);
         }
         puts("' \\");
 }
@@ -131,6 +150,13 @@ static void zsh_verb(const struct Verb *verb) {
 
 static void print_zsh(void) {
         puts("#compdef glovebox\n"
+             "_glovebox_ask() {\n"
+             "  local -a names server\n"
+             "  local at=${words[(I)(-s|--server)]}\n"
+             "  (( at > 0 && at < $#words )) && server=(--server $words[at+1])\n"
+             "  names=(${(f)\"$(command glovebox $server completion $1 2>/dev/null)\"})\n"
+             "  compadd -a names\n"
+             "}\n"
              "_glovebox() {\n"
              "  local -a verbs\n"
              "  verbs=(");
@@ -178,6 +204,8 @@ static void fish_option(const struct Verb *verb, const struct Option *option) {
                 fputs(option->words && streq(option->words, "FILE") ? " -r -F" : " -x", stdout);
         if (option->words && !streq(option->words, "FILE"))
                 printf(" -a '%s'", option->words);
+        if (option->ask)
+                printf(" -a '(command glovebox completion %s 2>/dev/null)'", option->ask);
         fputs(" -d ", stdout);
         fish_text(option->help);
         putchar('\n');
@@ -208,6 +236,64 @@ static const struct {
         { "zsh", print_zsh },
 };
 
+/* --- names that the server knows --- */
+
+/* bash expands the words it is given, as if they stood in a script: only what cannot mean anything in one is passed on. */
+static void print_name(const char *name) {
+        static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:+-";
+
+        if (*name && *name != '-' && name[strspn(name, allowed)] == '\0')
+                puts(name);
+}
+
+static void print_runtimes(const Glovebox__V1__GetInfoResponse *info) {
+        for (size_t i = 0; i < info->n_runtimes; i++)
+                if (info->runtimes[i]->available)
+                        print_name(info->runtimes[i]->name);
+}
+
+static void print_profiles(const Glovebox__V1__GetInfoResponse *info) {
+        for (size_t i = 0; i < info->n_profiles; i++)
+                print_name(info->profiles[i]->name);
+}
+
+static void on_deadline(int signal_number) {
+        _exit(STATUS_FAULT);
+}
+
+/* Whatever fails or hangs does so without a word: complaints would stand in the middle of the line that is being typed. */
+static int ask(const struct Options *o, void (*print)(const Glovebox__V1__GetInfoResponse *)) {
+        const struct itimerval deadline = { .it_value.tv_usec = ASK_DEADLINE };
+        Glovebox__V1__GetInfoRequest request = GLOVEBOX__V1__GET_INFO_REQUEST__INIT;
+        struct Channel *channel _cleanup_(channel_closep) = NULL;
+        Glovebox__V1__GetInfoResponse *info = NULL;
+        int nowhere _cleanup_close_ = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        int r;
+
+        if (nowhere >= 0)
+                (void) dup2(nowhere, STDERR_FILENO);
+        (void) signal(SIGALRM, on_deadline);
+        if (setitimer(ITIMER_REAL, &deadline, NULL) < 0)
+                return STATUS_FAULT;
+        r = channel_open(o, &channel);
+        if (r == 0)
+                r = rpc_unary(channel, "/glovebox.v1.SystemService/GetInfo", &request.base,
+                              &glovebox__v1__get_info_response__descriptor, NULL, (ProtobufCMessage **) &info);
+        if (r != 0)
+                return r;
+        print(info);
+        glovebox__v1__get_info_response__free_unpacked(info, NULL);
+        return 0;
+}
+
+static const struct {
+        const char *name;
+        void (*print)(const Glovebox__V1__GetInfoResponse *info);
+} asked[] = {
+        { "profiles", print_profiles },
+        { "runtimes", print_runtimes },
+};
+
 int verb_completion(const struct Options *o) {
         const char *name = o->operands ? o->operands[0] : NULL;
 
@@ -216,5 +302,8 @@ int verb_completion(const struct Options *o) {
                         shells[i].print();
                         return 0;
                 }
+        for (size_t i = 0; name && i < ELEMENTSOF(asked); i++)
+                if (streq(asked[i].name, name))
+                        return ask(o, asked[i].print);
         return console_fault("completion of which shell? Say bash, zsh or fish");
 }

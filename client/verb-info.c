@@ -25,34 +25,34 @@ static void add_words(char *text, size_t size, const char *format, ...) {
 }
 
 static void print_server(const Info *info, const char *server) {
-        struct Table t _cleanup_(table_done) = { .columns = 2 };
+        struct Grid t _cleanup_(grid_done) = { .columns = 2 };
         char load[96], wait[32];
 
         (void) snprintf(load, sizeof(load), "%u of %u running, %u of %u waiting for at most %s", info->running, info->max_executions,
-                        info->waiting, info->max_waiting, console_time(duration_usec(info->wait_deadline), wait, sizeof(wait)));
-        (void) table_add(&t, "server");
-        (void) table_add(&t, server);
-        (void) table_add(&t, "version");
-        (void) table_add(&t, info->version);
-        (void) table_add(&t, "node");
-        (void) table_add(&t, info->node);
-        (void) table_add(&t, "you are");
-        (void) table_add(&t, info->caller);
+                        info->waiting, info->max_waiting, console_period(duration_usec(info->wait_deadline), wait, sizeof(wait)));
+        (void) grid_add(&t, "server");
+        (void) grid_add(&t, server);
+        (void) grid_add(&t, "version");
+        (void) grid_add(&t, info->version);
+        (void) grid_add(&t, "node");
+        (void) grid_add(&t, info->node);
+        (void) grid_add(&t, "you are");
+        (void) grid_add(&t, info->caller);
         if (info->caller_is_operator) {
-                (void) table_add(&t, "");
-                (void) table_add(&t, "an operator: you see and end everyone's executions");
+                (void) grid_add(&t, "");
+                (void) grid_add(&t, "an operator: you see and end everyone's executions");
         }
-        (void) table_add(&t, "executions");
-        (void) table_add(&t, load);
-        (void) table_add(&t, "cgroups");
-        (void) table_add(&t, info->cgroup_driver);
-        (void) table_print(&t, 0);
+        (void) grid_add(&t, "executions");
+        (void) grid_add(&t, load);
+        (void) grid_add(&t, "cgroups");
+        (void) grid_add(&t, info->cgroup_driver);
+        (void) grid_print(&t, 0);
         if (!info->spawner_connected)
                 puts("\nThe spawner is not connected: nothing can run until it is back (executions are refused as UNAVAILABLE).");
 }
 
 static void print_runtimes(const Info *info) {
-        struct Table t _cleanup_(table_done) = { .columns = 4 };
+        struct Grid t _cleanup_(grid_done) = { .columns = 4 };
 
         puts("\nRuntimes");
         for (size_t i = 0; i < info->n_runtimes; i++) {
@@ -61,12 +61,12 @@ static void print_runtimes(const Info *info) {
 
                 for (size_t j = 0; j < runtime->n_endings; j++)
                         add_words(endings, sizeof(endings), "%s%s", j ? " " : "", runtime->endings[j]);
-                (void) table_add(&t, runtime->name);
-                (void) table_add(&t, endings);
-                (void) table_add(&t, runtime->available ? "ready" : "MISSING");
-                (void) table_add(&t, runtime->available ? runtime->version : runtime->detail);
+                (void) grid_add(&t, runtime->name);
+                (void) grid_add(&t, endings);
+                (void) grid_add(&t, runtime->available ? "ready" : "MISSING");
+                (void) grid_add(&t, runtime->available ? runtime->version : runtime->detail);
         }
-        (void) table_print(&t, INDENT);
+        (void) grid_print(&t, INDENT);
         if (info->n_runtimes == 0)
                 puts("  none: no file in runtimes.d");
 }
@@ -79,27 +79,29 @@ static bool is_waived(const Info *info, const char *field) {
 }
 
 static const char *format_limit(const struct LimitInfo *limit, double value, char *buffer, size_t size) {
+        if (limit->kind == LIMIT_TIME && value > 0)
+                return console_period((usec_t) value, buffer, size);
         return value > 0 ? limit_format(limit, value, buffer, size) : "off";
 }
 
 static void print_limits(const Info *info) {
-        struct Table t _cleanup_(table_done) = { .columns = 4 };
+        struct Grid t _cleanup_(grid_done) = { .columns = 4 };
         struct Limits defaults = limits_of(info->defaults);
         struct Limits caps = limits_of(info->caps);
         char buffer[64];
 
         puts("\nLimits");
-        (void) table_add(&t, "");
-        (void) table_add(&t, "default");
-        (void) table_add(&t, "at most");
-        (void) table_add(&t, "");
+        (void) grid_add(&t, "");
+        (void) grid_add(&t, "default");
+        (void) grid_add(&t, "at most");
+        (void) grid_add(&t, "");
         for (const struct LimitInfo *limit = limit_table; limit->field; limit++) {
-                (void) table_add(&t, limit->key);
-                (void) table_add(&t, format_limit(limit, limit_get(&defaults, limit), buffer, sizeof(buffer)));
-                (void) table_add(&t, format_limit(limit, limit_get(&caps, limit), buffer, sizeof(buffer)));
-                (void) table_add(&t, is_waived(info, limit->field) ? "NOT ENFORCED on this machine: the operator waived it" : "");
+                (void) grid_add(&t, limit->key);
+                (void) grid_add(&t, format_limit(limit, limit_get(&defaults, limit), buffer, sizeof(buffer)));
+                (void) grid_add(&t, format_limit(limit, limit_get(&caps, limit), buffer, sizeof(buffer)));
+                (void) grid_add(&t, is_waived(info, limit->field) ? "NOT ENFORCED on this machine: the operator waived it" : "");
         }
-        (void) table_print(&t, INDENT);
+        (void) grid_print(&t, INDENT);
 }
 
 /* "timeout 30 s, memory 512 MiB, idle-timeout 10 s (not before 15 s)": what a profile sets. */
@@ -112,16 +114,16 @@ static void describe_profile(const Glovebox__V1__Profile *profile, char *text, s
         for (const struct LimitInfo *limit = limit_table; limit->field; limit++)
                 if (limit_get(&limits, limit) > 0)
                         add_words(text, size, "%s%s %s", *text ? ", " : "", limit->key,
-                                  limit_format(limit, limit_get(&limits, limit), value, sizeof(value)));
+                                  format_limit(limit, limit_get(&limits, limit), value, sizeof(value)));
         if (idle && idle->timeout)
                 add_words(text, size, "%sidle-timeout %s", *text ? ", " : "",
-                          console_time(duration_usec(idle->timeout), value, sizeof(value)));
+                          console_period(duration_usec(idle->timeout), value, sizeof(value)));
         if (idle && idle->timeout && idle->grace)
-                add_words(text, size, " (not before %s)", console_time(duration_usec(idle->grace), value, sizeof(value)));
+                add_words(text, size, " (not before %s)", console_period(duration_usec(idle->grace), value, sizeof(value)));
 }
 
 static void print_profiles(const Info *info) {
-        struct Table t _cleanup_(table_done) = { .columns = 2 };
+        struct Grid t _cleanup_(grid_done) = { .columns = 2 };
 
         if (info->n_profiles == 0)
                 return;
@@ -130,14 +132,14 @@ static void print_profiles(const Info *info) {
                 char text[512];
 
                 describe_profile(info->profiles[i], text, sizeof(text));
-                (void) table_add(&t, info->profiles[i]->name);
-                (void) table_add(&t, text);
+                (void) grid_add(&t, info->profiles[i]->name);
+                (void) grid_add(&t, text);
         }
-        (void) table_print(&t, INDENT);
+        (void) grid_print(&t, INDENT);
 }
 
 static void print_isolation(const Info *info) {
-        struct Table t _cleanup_(table_done) = { .columns = 3 };
+        struct Grid t _cleanup_(grid_done) = { .columns = 3 };
         size_t missing = 0;
 
         puts("\nIsolation");
@@ -145,11 +147,11 @@ static void print_isolation(const Info *info) {
                 const Glovebox__V1__IsolationLayer *layer = info->isolation[i];
 
                 missing += !layer->in_force;
-                (void) table_add(&t, layer->name);
-                (void) table_add(&t, layer->in_force ? "in force" : "MISSING");
-                (void) table_add(&t, layer->detail);
+                (void) grid_add(&t, layer->name);
+                (void) grid_add(&t, layer->in_force ? "in force" : "MISSING");
+                (void) grid_add(&t, layer->detail);
         }
-        (void) table_print(&t, INDENT);
+        (void) grid_print(&t, INDENT);
         if (missing > 0)
                 printf("  %zu of %zu layers are missing: cells are weaker than they should be.\n", missing, info->n_isolation);
 }

@@ -4,17 +4,16 @@
 
 #include "client/channel.h"
 #include "client/console.h"
+#include "client/pages.h"
 #include "client/proto-json.h"
 #include "client/rpc.h"
 #include "client/text.h"
 #include "client/verb.h"
 
-#define PAGE 100
-
 struct List {
         const struct Options *options;
         struct Channel *channel;
-        struct Table table;
+        struct Grid table;
 };
 
 static const struct {
@@ -30,7 +29,7 @@ static void add_header(struct List *list) {
         list->table.columns = ELEMENTSOF(columns) - !callers;
         for (size_t i = 0; i < ELEMENTSOF(columns); i++)
                 if (callers || !columns[i].for_operators)
-                        (void) table_add(&list->table, columns[i].title);
+                        (void) grid_add(&list->table, columns[i].title);
 }
 
 /* What it does; of a finished one, how it ended. */
@@ -40,23 +39,10 @@ static const char *state_word(const Glovebox__V1__Execution *e) {
         return proto_enum_word(&glovebox__v1__state__descriptor, (int) e->state);
 }
 
-static void add_labels(struct List *list, const Glovebox__V1__Execution *e) {
-        char *text _cleanup_free_ = NULL;
-        size_t size = 0;
-        FILE *out = open_memstream(&text, &size);
-
-        if (!out)
-                return;
-        for (size_t i = 0; i < e->n_labels; i++)
-                fprintf(out, "%s%s=%s", i ? " " : "", e->labels[i]->key, e->labels[i]->value);
-        (void) fclose(out);
-        (void) table_add(&list->table, text);
-}
-
 static void add_time(struct List *list, bool known, usec_t t) {
         char buffer[32];
 
-        (void) table_add(&list->table, known ? console_time(t, buffer, sizeof(buffer)) : "-");
+        (void) grid_add(&list->table, known ? console_time(t, buffer, sizeof(buffer)) : "-");
 }
 
 static void add_row(struct List *list, const Glovebox__V1__Execution *e) {
@@ -65,18 +51,20 @@ static void add_row(struct List *list, const Glovebox__V1__Execution *e) {
         uint64_t bytes = usage ? usage->memory_peak_bytes : e->memory_bytes;
         usec_t since = timestamp_usec(e->accepted_at);
         usec_t now = now_realtime();
+        char *labels _cleanup_free_ = NULL;
         char memory[32];
 
-        (void) table_add(&list->table, e->execution_id);
+        (void) grid_add(&list->table, e->execution_id);
         if (list->options->caller)
-                (void) table_add(&list->table, e->caller);
-        (void) table_add(&list->table, e->runtime);
-        (void) table_add(&list->table, state_word(e));
+                (void) grid_add(&list->table, e->caller);
+        (void) grid_add(&list->table, e->runtime);
+        (void) grid_add(&list->table, state_word(e));
         add_time(list, since > 0, now > since ? now - since : 0);
         add_time(list, usage || e->cpu_time, cpu);
-        (void) table_add(&list->table, bytes > 0 ? console_bytes(bytes, memory, sizeof(memory)) : "-");
+        (void) grid_add(&list->table, bytes > 0 ? console_bytes(bytes, memory, sizeof(memory)) : "-");
         add_time(list, !usage && e->idle_for, duration_usec(e->idle_for));
-        add_labels(list, e);
+        labels = execution_labels(e);
+        (void) grid_add(&list->table, labels);
 }
 
 static int add(struct List *list, const Glovebox__V1__Execution *e) {
@@ -86,31 +74,12 @@ static int add(struct List *list, const Glovebox__V1__Execution *e) {
         return 0;
 }
 
-static int list_pages(struct List *list) {
-        Glovebox__V1__ListExecutionsRequest request = GLOVEBOX__V1__LIST_EXECUTIONS_REQUEST__INIT;
-        Glovebox__V1__ListExecutionsResponse *page = NULL;
-        char *token _cleanup_free_ = NULL;
+static int add_page(void *userdata, Glovebox__V1__ListExecutionsResponse *page) {
         int r = 0;
 
-        request.page_size = PAGE;
-        request.active_only = !list->options->all;
-        if (list->options->caller)
-                request.caller = (char *) list->options->caller;
-        do {
-                r = rpc_unary(list->channel, "/glovebox.v1.ExecutionService/ListExecutions", &request.base,
-                              &glovebox__v1__list_executions_response__descriptor, NULL, (ProtobufCMessage **) &page);
-                if (r != 0)
-                        return r;
-                for (size_t i = 0; r == 0 && i < page->n_executions; i++)
-                        r = add(list, page->executions[i]);
-                /* A server that gives the same page again and again would never let us end. */
-                if (token && streq(token, page->next_page_token))
-                        r = console_fault("the server does not get on with its list");
-                free(token);
-                token = isempty(page->next_page_token) ? NULL : strdup(page->next_page_token);
-                request.page_token = token;
-                glovebox__v1__list_executions_response__free_unpacked(page, NULL);
-        } while (r == 0 && token);
+        for (size_t i = 0; r == 0 && i < page->n_executions; i++)
+                r = add(userdata, page->executions[i]);
+        glovebox__v1__list_executions_response__free_unpacked(page, NULL);
         return r;
 }
 
@@ -147,9 +116,9 @@ int verb_ps(const struct Options *o) {
         if (!o->json)
                 add_header(&list);
         header = list.table.n;
-        r = o->operands ? list_ids(&list) : list_pages(&list);
+        r = o->operands ? list_ids(&list) : pages_list(channel, o->caller, !o->all, add_page, &list);
         if (!o->json && (r == 0 || list.table.n > header))
-                (void) table_print(&list.table, 0);
-        table_done(&list.table);
+                (void) grid_print(&list.table, 0);
+        grid_done(&list.table);
         return r;
 }

@@ -1,7 +1,6 @@
 /* glovebox run: one execution, live. Answers are taken one at a time and written before the next is asked for, so that a paused
  * terminal slows the program down instead of filling memory. */
 #include <glovebox/v1/system.pb-c.h>
-#include <signal.h>
 #include <stdio.h>
 
 #include "client/console.h"
@@ -12,6 +11,7 @@
 #include "client/rpc.h"
 #include "client/run-request.h"
 #include "client/status-line.h"
+#include "client/text.h"
 #include "client/verb.h"
 
 #define STATUS_LINE_HEARTBEAT (1 * USEC_PER_SEC)
@@ -28,24 +28,21 @@ struct Run {
         bool ended;      /* result seen, or nothing left to wait for */
 };
 
-/* Our own reader is gone: end as any program in a pipeline does, by SIGPIPE. The server cancels what loses its client. */
-static int end_by_sigpipe(struct Run *run) {
-        sigset_t set;
-
+static int write_failed(struct Run *run, int error) {
         status_line_done(&run->line);
-        (void) signal(SIGPIPE, SIG_DFL);
-        (void) sigemptyset(&set);
-        (void) sigaddset(&set, SIGPIPE);
-        (void) pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-        (void) raise(SIGPIPE);
-        return 128 + SIGPIPE;
+        if (error == -EPIPE)
+                return console_end_by_sigpipe(); /* the server cancels what loses its client */
+        return console_fault("cannot write the output: %s; %s cancelled", strerror(-error), run->options->detach ? "it is not" : "it is");
 }
 
-static int write_failed(struct Run *run, int error) {
-        if (error == -EPIPE)
-                return end_by_sigpipe(run);
-        status_line_done(&run->line);
-        return console_fault("cannot write the output: %s; %s cancelled", strerror(-error), run->options->detach ? "it is not" : "it is");
+/* Who looks at a terminal should know that the program may take more than the limits say. */
+static void tell_waived(struct Run *run, const Glovebox__V1__Accepted *accepted) {
+        char *waived _cleanup_free_ = limits_waived(accepted->limits_not_enforced, accepted->n_limits_not_enforced);
+
+        if (!waived || (!run->options->verbose && (run->options->json || !run->line.err_is_terminal)))
+                return;
+        status_line_clear(&run->line);
+        console_note("not enforced by this server, whose operator waived it: %s", waived);
 }
 
 static int on_accepted(struct Run *run, const Glovebox__V1__ExecutionEvent *event) {
@@ -57,6 +54,7 @@ static int on_accepted(struct Run *run, const Glovebox__V1__ExecutionEvent *even
         run->execution = strdup(accepted->execution_id);
         interrupt_set_execution(&run->interrupt, accepted->execution_id);
         status_line_set_phase(&run->line, accepted->queued ? "waiting for room" : "starting");
+        tell_waived(run, accepted);
         if (!run->options->detach)
                 return 0;
         run->ended = true;

@@ -38,6 +38,24 @@ const struct Verb verb_table[] = {
                 NULL, verb_ps,
         },
         {
+                "top", VERB_TOP, "[OPTION...]", "watch executions live",
+                "Shows your executions that run or wait, again and again: on a terminal in place, else as one table after the other. CPU% is of\n"
+                "one core since the look before. MEMORY, PROCS and IDLE are of now, OUTPUT is what was printed so far. The first line is about the\n"
+                "whole server: how many run (cells that are being taken down included) and wait, how many may run at once, and which limits it does\n"
+                "not enforce.\n"
+                "Keys: q ends it; c, m, p, a, i order by cpu, memory, processes, age, idle.\n"
+                "With --json: an object per execution and look, with the look's number (look), its time, cpuPercent where it is known, and the\n"
+                "execution as `glovebox ps --json` prints it.\n",
+                "Examples:\n"
+                "  glovebox top\n"
+                "  glovebox top --caller '*' --sort memory\n"
+                "  glovebox top --count 1\n"
+                "  glovebox top --json --interval 10s >> executions.jsonl\n"
+                "\n"
+                "Exit status: 0 after q or --count; 125 when the server refuses, goes away or cannot be reached.\n",
+                NULL, verb_top,
+        },
+        {
                 "cancel", VERB_CANCEL, "ID...", "end executions",
                 "Ends executions; their results say CANCELLED. One that has ended already is no error.\n",
                 "Examples:\n"
@@ -49,7 +67,8 @@ const struct Verb verb_table[] = {
         },
         {
                 "completion", VERB_COMPLETION, "bash | zsh | fish", "print the completion script of a shell",
-                "Prints a script that makes the shell complete verbs, options and their values.\n",
+                "Prints a script that makes the shell complete verbs, options and their values. For the names of runtimes and profiles the script\n"
+                "calls `glovebox completion runtimes` and `profiles`, which ask the server for at most a second and print nothing when it fails.\n",
                 "Examples:\n"
                 "  source <(glovebox completion bash)\n"
                 "  glovebox completion zsh > ~/.zfunc/_glovebox\n"
@@ -62,7 +81,7 @@ const struct Verb verb_table[] = {
                 "Examples:\n"
                 "  glovebox help\n"
                 "  glovebox help run\n",
-                "run info ps cancel completion", verb_help,
+                "run info ps top cancel completion", verb_help,
         },
         {},
 };

@@ -10,8 +10,9 @@ enum {
         VERB_CANCEL = 1 << 3,
         VERB_COMPLETION = 1 << 4,
         VERB_HELP = 1 << 5,
-        VERB_REMOTE = VERB_RUN | VERB_INFO | VERB_PS | VERB_CANCEL,
-        VERB_ALL = (1 << 6) - 1,
+        VERB_TOP = 1 << 6,
+        VERB_REMOTE = VERB_RUN | VERB_INFO | VERB_PS | VERB_TOP | VERB_CANCEL,
+        VERB_ALL = (1 << 7) - 1,
 };
 
 struct Verb {
@@ -33,6 +34,7 @@ const struct Verb *verb_find(const char *name);
 int verb_run(const struct Options *o);
 int verb_info(const struct Options *o);
 int verb_ps(const struct Options *o);
+int verb_top(const struct Options *o);
 int verb_cancel(const struct Options *o);
 int verb_completion(const struct Options *o);
 int verb_help(const struct Options *o);

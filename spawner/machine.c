@@ -274,7 +274,7 @@ static const struct Explanation {
         {LAYER_BIT(LAYER_CGROUP), cgroup_is_none, "no cgroup2 hierarchy is mounted", "mount -t cgroup2 none /sys/fs/cgroup/unified, or boot with "
          "systemd.unified_cgroup_hierarchy=1"},
         {LAYER_BIT(LAYER_CGROUP), cgroup_is_read_only, "the cgroup tree is mounted read-only, as in a container", IN_CONTAINER_CURE},
-        {CONTROLLERS, cgroup_is_mixed, "cgroup v1 or a hybrid machine: cgroup2 has not this controller",
+        {CONTROLLERS, cgroup_is_mixed, "cgroup v1 or a hybrid machine: the controller is not available in cgroup2",
          "boot with systemd.unified_cgroup_hierarchy=1 (and cgroup_no_v1=all)"},
         {CONTROLLERS, cgroup_is_unified, "the controller is not delegated to the cgroup it was started in",
          "run it as the service glovebox-spawner, or by hand: systemd-run --scope -p Delegate=yes glovebox-spawner ..."},

@@ -8,6 +8,7 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 
+from kit.client import Client, Terminal  # noqa: E402
 from kit.daemon import Daemon  # noqa: E402
 from kit.machine import seconds  # noqa: E402
 
@@ -125,3 +126,23 @@ def make_daemon(request):
             if daemon.process:
                 daemon.stop()
             daemon.remove()
+
+
+@pytest.fixture
+def client(daemon):
+    client = Client(daemon)
+    yield client
+    client.stop()
+
+
+@pytest.fixture
+def terminal(client):
+    made = []
+
+    def make(*arguments, **options):
+        made.append(Terminal(client, *arguments, **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()

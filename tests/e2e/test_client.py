@@ -1,16 +1,11 @@
 """The command line client against the real daemon: what it prints, byte for byte, and what it exits with."""
 import base64
-import fcntl
 import json
 import os
-import pty
 import re
-import select
 import signal
 import socket
-import struct
 import subprocess
-import termios
 import time
 from concurrent import futures
 
@@ -19,104 +14,9 @@ import pytest
 from google.protobuf import json_format
 
 from kit import machine, pki
+from kit.client import LINE, Client
 from kit.machine import seconds, wait_until
 from kit.stubs import execution_pb2_grpc, pb, system_pb2
-
-LINE = re.compile(rb"glovebox: [^\n]*\n")
-
-
-class Client:
-    """Starts the client of the build, with the daemon's address in GLOVEBOX_SERVER."""
-
-    def __init__(self, daemon):
-        self.daemon, self.running = daemon, []
-        self.environment = {**{k: v for k, v in os.environ.items() if not k.startswith("GLOVEBOX")}, "GLOVEBOX_SERVER": daemon.socket,
-                            "TERM": "xterm"}
-
-    def start(self, *arguments, **options):
-        options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": self.environment, **options}
-        process = subprocess.Popen([str(self.daemon.client), *map(str, arguments)], **options)
-        self.running.append(process)
-        return process
-
-    def __call__(self, *arguments, input=None, deadline=60, **options):
-        """(status, stdout, stderr) of a client that ran to its end."""
-        if input is not None:
-            options["stdin"] = subprocess.PIPE
-        process = self.start(*arguments, **options)
-        out, err = process.communicate(input, timeout=seconds(deadline))
-        assert b"Sanitizer" not in (err or b""), err.decode(errors="replace")
-        return process.returncode, out, err
-
-    def run(self, code, *arguments, runtime="bash", **options):
-        return self("run", "-r", runtime, "-c", code, *arguments, **options)
-
-    def stop(self):
-        for process in self.running:
-            if process.poll() is None:
-                process.kill()
-            process.wait()
-            for stream in (process.stdin, process.stdout, process.stderr):
-                if stream:
-                    stream.close()
-
-
-@pytest.fixture
-def client(daemon):
-    client = Client(daemon)
-    yield client
-    client.stop()
-
-
-class Terminal:
-    """A client whose three streams are a terminal."""
-
-    def __init__(self, client, *arguments, columns=100):
-        self.master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-
-        def own_terminal():
-            os.setsid()
-            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-        self.process = client.start(*arguments, stdin=slave, stdout=slave, stderr=slave, preexec_fn=own_terminal)
-        os.close(slave)
-        self.seen = b""
-
-    def read(self, wanted, deadline=15):
-        """Reads until `wanted` was seen, or to the end when it is None."""
-        end = time.monotonic() + seconds(deadline)
-        while wanted is None or not re.search(wanted, self.seen):
-            if not select.select([self.master], [], [], max(0, end - time.monotonic()))[0]:
-                raise AssertionError(f"{wanted!r} did not come; the terminal shows {self.seen!r}")
-            try:
-                data = os.read(self.master, 65536)
-            except OSError:
-                data = b""  # the other side is closed
-            if not data:
-                assert wanted is None, f"{wanted!r} never came; the terminal shows {self.seen!r}"
-                break
-            self.seen += data
-        return self.seen
-
-    def type(self, data):
-        os.write(self.master, data)
-
-    def close(self):
-        os.close(self.master)
-
-
-@pytest.fixture
-def terminal(client):
-    made = []
-
-    def make(*arguments, **options):
-        made.append(Terminal(client, *arguments, **options))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
 
 
 # output and input
@@ -471,7 +371,7 @@ def test_client_info_says_what_get_info_says(client):
     for layer in info.isolation:
         assert re.search(rf"{layer.name}\s+{'in force' if layer.in_force else 'MISSING'}", text)
     assert text.count("NOT ENFORCED") == len(info.limits_not_enforced)
-    assert re.search(r"timeout\s+30 s\s+3600 s", text)
+    assert re.search(r"timeout\s+30 s\s+1 h\n", text) and "waiting for at most 10 s" in text
     assert not re.search(r" \n", text), "a line ends in spaces"
     status, out, err = client("info", "--json")
     found = json_format.Parse(out, system_pb2.GetInfoResponse())
@@ -497,7 +397,7 @@ def test_client_refusal_names_code_field_bound_and_flag(client):
     ("name.invalid:7443", [b"cannot reach name.invalid:7443"]),
 ])
 def test_client_unreachable_server(client, address, words):
-    for arguments in (["info"], ["run", "-r", "bash", "-c", "x"], ["ps"], ["cancel", "x"]):
+    for arguments in (["info"], ["run", "-r", "bash", "-c", "x"], ["ps"], ["top"], ["cancel", "x"]):
         began = time.monotonic()
         status, out, err = client("-s", address, *arguments)
         assert (status, out) == (125, b"") and LINE.fullmatch(err) and time.monotonic() - began < seconds(8)
@@ -555,6 +455,11 @@ def test_client_server_dies_while_it_runs(client):
     (["ps", "--timeout", "1s"], [b"--timeout", b"glovebox help ps"]),
     (["--json", "ps"], [b"behind the verb"]),
     (["cancel"], [b"cancel which?"]),
+    (["top", "x"], [b"no operand", b"glovebox ps"]),
+    (["top", "--sort", "name"], [b"--sort name", b"cpu, memory, processes, age or idle"]),
+    (["top", "--count", "0"], [b"--count 0", b"above 0"]),
+    (["top", "--interval", "99ms"], [b"--interval", b"at least 100ms", b"at most 1h"]),
+    (["top", "--interval", "3601s"], [b"--interval", b"at least 100ms", b"at most 1h"]),
     (["info", "x"], [b"no operand"]),
     (["completion", "csh"], [b"bash, zsh or fish"]),
     (["run", "-c", "x", "-r", "a\x1b[31m\nb"], [b"\\x1b[31m\\nb"]),
@@ -571,7 +476,7 @@ def test_client_wrong_usage(client, arguments, words):
 
 def test_client_help_and_version(client):
     status, out, err = client("--help")
-    assert (status, err) == (0, b"") and all(word in out for word in (b"run", b"info", b"ps", b"cancel", b"completion", b"Examples:"))
+    assert (status, err) == (0, b"") and all(word in out for word in (b"run", b"info", b"ps", b"top", b"cancel", b"completion", b"Examples:"))
     status, version, err = client("--version")
     assert (status, err) == (0, b"") and re.fullmatch(rb"glovebox \d+\.\d+\.\d+\n", version)
     contract = """runtime arg env stdin no-stdin profile timeout cpu-time memory cpus max-processes output-bytes workspace-bytes idle-timeout idle-grace
@@ -580,7 +485,7 @@ def test_client_help_and_version(client):
     assert (status, err) == (0, b"") and client("run", "--help") == (0, out, b"")
     for flag in contract.split():
         assert re.search(rf"--{flag}\b".encode(), out), flag
-    for verb in ("info", "ps", "cancel", "completion", "help"):
+    for verb in ("info", "ps", "top", "cancel", "completion", "help"):
         status, out, err = client("help", verb)
         assert (status, err) == (0, b"") and b"Examples:" in out and out.startswith(f"Usage: glovebox {verb}".encode())
 
@@ -595,10 +500,13 @@ def complete(client, *words):
 
 def test_client_completion(client, tmp_path):
     """bash: verbs, options of the verb, values of the option. zsh and fish: scripts that name every option of run."""
-    assert complete(client, "glovebox", "") == {"run", "info", "ps", "cancel", "completion", "help"}
+    assert complete(client, "glovebox", "") == {"run", "info", "ps", "top", "cancel", "completion", "help"}
     assert complete(client, "glovebox", "run", "--idle-e") == {"--idle-evidence"}
     assert complete(client, "glovebox", "run", "--idle-evidence", "") == {"output-and-cpu", "output"}
     assert complete(client, "glovebox", "ps", "--a") == {"--all"}
+    assert complete(client, "glovebox", "top", "--c") == {"--caller", "--count"}
+    assert complete(client, "glovebox", "top", "--sort", "") == {"cpu", "memory", "processes", "age", "idle"}
+    assert complete(client, "glovebox", "help", "to") == {"top"}
     assert complete(client, "glovebox", "--server", "x", "completion", "b") == {"bash"}
     assert complete(client, "glovebox", "run", "x.py", "--", "--t") == set()
     (tmp_path / "code.py").write_text("")
@@ -606,7 +514,7 @@ def test_client_completion(client, tmp_path):
     for shell in ("zsh", "fish"):
         status, out, err = client("completion", shell)
         assert (status, err) == (0, b"")
-        for flag in ("runtime", "idle-evidence", "merge-streams", "detach", "server"):
+        for flag in ("runtime", "idle-evidence", "merge-streams", "detach", "server", "interval", "count", "sort"):
             assert flag.encode() in out
 
 

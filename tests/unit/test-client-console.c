@@ -50,8 +50,18 @@ static void test_times_and_sizes(void **state) {
                 { 0, "0 B" }, { 1023, "1023 B" }, { 1024, "1 KiB" }, { 1536, "1.5 KiB" }, { 34 * MIB, "34 MiB" },
                 { UINT64_MAX, "16777216 TiB" },
         };
+        static const struct {
+                usec_t time;
+                const char *text;
+        } periods[] = {
+                { 0, "0 ms" }, { 1500, "1.5 ms" }, { 500000, "500 ms" }, { 1000000, "1 s" }, { 1250000, "1.25 s" }, { 30000000, "30 s" },
+                { 60000000, "1 min" }, { 90000001, "1 min 30.000001 s" }, { 3600000000, "1 h" }, { 3605000000, "1 h 5 s" },
+                { 5400000000, "1 h 30 min" },
+        };
         char buffer[32];
 
+        for (size_t i = 0; i < ELEMENTSOF(periods); i++)
+                assert_string_equal(console_period(periods[i].time, buffer, sizeof(buffer)), periods[i].text);
         for (size_t i = 0; i < ELEMENTSOF(times); i++)
                 assert_string_equal(console_time(times[i].time, buffer, sizeof(buffer)), times[i].text);
         for (size_t i = 0; i < ELEMENTSOF(sizes); i++)

@@ -60,6 +60,31 @@ static void test_options_behind_operands_and_the_order_of_args(void **state) {
         assert_string_equal(o.args[2], "2");
 }
 
+static void test_top(void **state) {
+        struct Options o _cleanup_(options_done) = {}, standard _cleanup_(options_done) = {}, wrong _cleanup_(options_done) = {};
+
+        assert_int_equal(PARSE(&o, "top", "-i", "250ms", "--count", "3", "--sort=idle", "--caller", "*", "--json"), 0);
+        assert_int_equal(o.interval, 250 * USEC_PER_MSEC);
+        assert_int_equal(o.count, 3);
+        assert_int_equal(o.sort, SORT_IDLE);
+        assert_string_equal(o.caller, "*");
+        assert_true(o.json);
+        assert_int_equal(PARSE(&standard, "top", "-n", "1"), 0);
+        assert_int_equal(standard.sort, SORT_CPU);
+        assert_int_equal(PARSE(&wrong, "top", "--sort", "name"), STATUS_FAULT);
+        assert_int_equal(PARSE(&wrong, "top", "--sort", ""), STATUS_FAULT);
+        assert_int_equal(PARSE(&wrong, "top", "--interval", "0"), STATUS_FAULT);
+        assert_int_equal(PARSE(&wrong, "ps", "--interval", "1s"), STATUS_FAULT);
+}
+
+/* The keys of `top` are the first letters. */
+static void test_orders_differ_in_their_first_letter(void **state) {
+        for (enum Sort a = 0; a < SORT_END_; a++)
+                for (enum Sort b = a + 1; b < SORT_END_; b++)
+                        assert_true(*sort_name(a) != *sort_name(b));
+        assert_null(sort_name(SORT_END_));
+}
+
 static void test_refused(void **state) {
         static const char *const lines[][4] = {
                 { "--timeout", "0" },      { "--timeout", "1 s" },  { "--timeout", "-1s" },      { "--timeout", "1e3" },
@@ -184,6 +209,8 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_values),
                 cmocka_unit_test(test_options_behind_operands_and_the_order_of_args),
+                cmocka_unit_test(test_top),
+                cmocka_unit_test(test_orders_differ_in_their_first_letter),
                 cmocka_unit_test(test_refused),
                 cmocka_unit_test(test_every_field_has_its_flag),
                 cmocka_unit_test(test_the_table_is_sound),
