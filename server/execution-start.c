@@ -126,6 +126,12 @@ static void lease_on_failed(const struct LeaseFailure *failure, void *userdata) 
         execution_trigger(e, TRIGGER_SANDBOX);
 }
 
+static void lease_on_full(void *userdata) {
+        struct Execution *e = userdata;
+        if (e->state == EXECUTION_LEASING || e->state == EXECUTION_RUNNING)
+                e->result.limits_hit |= 1u << LIMIT_HIT_WORKSPACE;
+}
+
 static void lease_on_exited(bool signaled, int status, uint64_t max_rss, void *userdata) {
         struct Execution *e = userdata;
 
@@ -171,7 +177,7 @@ static void lease_on_closed(const char *left, void *userdata) {
 }
 
 static const struct LeaseCallbacks lease_callbacks = {
-        .on_started = lease_on_started,         .on_failed = lease_on_failed, .on_exited = lease_on_exited,
+        .on_started = lease_on_started,         .on_failed = lease_on_failed, .on_exited = lease_on_exited, .on_full = lease_on_full,
         .on_waiting_for = lease_on_waiting_for, .on_ended = lease_on_ended,   .on_closed = lease_on_closed,
 };
 

@@ -154,7 +154,7 @@ static void probe_on_closed(const char *left, void *userdata) {
 }
 
 static const struct LeaseCallbacks callbacks = {
-        .on_started = probe_on_started,     .on_failed = probe_on_failed, .on_exited = probe_on_exited,
+        .on_started = probe_on_started,   .on_failed = probe_on_failed, .on_exited = probe_on_exited, .on_full = probe_on_nothing,
         .on_waiting_for = probe_on_words, .on_ended = probe_on_nothing, .on_closed = probe_on_closed,
 };
 

@@ -75,6 +75,8 @@ struct CellKind {
         bool (*is_over)(struct Cell *c);
         /* Forgets a run that is over. */
         void (*finish)(struct Cell *c);
+        /* One of the cell's file systems has no block or no inode left. */
+        bool (*is_full)(struct Cell *c);
         /* What the run's processes wait for: words that follow "was". */
         const char *(*waiting_for)(struct Cell *c);
         /* Ends everything; cell_on_destroyed is called once, later or from inside. */

@@ -182,6 +182,7 @@ void cell_start_run(struct Cell *c, const struct RunSpec *run) {
                 return;
         }
         c->has_run = true;
+        c->told_full = false;
         c->run = *run;
         if (c->state == CELL_READY)
                 cell_run_now(c);
@@ -234,7 +235,18 @@ void cell_on_main_exit(struct Cell *c, const struct MainExit *e) {
         m.signaled = e->signaled;
         m.status = e->status;
         m.max_rss_bytes = e->max_rss_bytes;
+        m.workspace_full = c->kind->is_full(c);
         cell_send(c, FROM_SPAWNER(MAIN_EXITED, main_exited, &m), NULL);
+}
+
+void cell_look_for_room(struct Cell *c) {
+        if (c->state != CELL_RUNNING || c->told_full || !c->kind->is_full(c))
+                return;
+        c->told_full = true;
+        Glovebox__Internal__WorkspaceFull m = GLOVEBOX__INTERNAL__WORKSPACE_FULL__INIT;
+        m.cell = c->id;
+        m.run = c->run.number;
+        cell_send(c, FROM_SPAWNER(WORKSPACE_FULL, workspace_full, &m), NULL);
 }
 
 /* It stays until the server closes it: its run can still be ended in good order. */

@@ -39,6 +39,7 @@ struct Cell {
         char tag[CELL_TAG_MAX + 1];
         enum CellState state;
         bool has_run, lost;
+        bool told_full;                /* of this run */
         struct RunSpec run;            /* the waiting or current one */
         struct Wait ending;
 };
@@ -54,6 +55,9 @@ struct CellSpec {
 /* Begins to make it. Whatever fails later is told by CellFailed and CellClosed. */
 int cell_new(struct CellWorld *world, const struct CellSpec *spec, const struct CellOwner *owner, struct Cell **ret);
 struct Cell *cell_free(struct Cell *c);
+
+/* Tells the server once for each run when a file system of the cell is full. */
+void cell_look_for_room(struct Cell *c);
 
 /* Messages of the server; at a wrong time they fail the cell. It may be gone after any of them but cell_ask_waiting. */
 void cell_start_run(struct Cell *c, const struct RunSpec *run);

@@ -12,6 +12,7 @@
 #include "spawner/cell.h"
 #include "spawner/run.h"
 #include "spawner/slots.h"
+#include "spawner/space.h"
 #include "spawner/trace.h"
 #include "spawner/waiting.h"
 
@@ -29,6 +30,7 @@ struct Native {
         pid_t init_pid;
         int init;                 /* pidfd */
         sd_event_source *init_source;
+        struct Space space;
         struct Run run;
         struct FactSpec told;     /* of its machine */
         bool destroying;
@@ -57,6 +59,10 @@ static void native_on_built(struct Build *b, int error, const char *step, pid_t 
         if (n->destroying) {
                 native_destroy_go_on(n);
                 return;
+        }
+        if (error >= 0) {
+                step = "file systems";
+                error = space_open(&n->space, pid, pidfd);
         }
         if (error >= 0) {
                 step = "watch init";
@@ -114,6 +120,7 @@ static int native_prepare(struct Cell *c) {
                 .gone = {.is_over = native_is_gone, .on_over = native_on_gone, .userdata = n},
         };
         run_init(&n->run);
+        space_init(&n->space);
         c->impl = n;
         n->slot = slots_acquire(c->world->slots);
         if (n->slot < 0)
@@ -218,6 +225,11 @@ static void native_finish(struct Cell *c) {
         run_done(&n->run);
 }
 
+static bool native_is_full(struct Cell *c) {
+        struct Native *n = c->impl;
+        return space_is_full(&n->space);
+}
+
 static const char *native_waiting_for(struct Cell *c) {
         struct Native *n = c->impl;
         return waiting_words(n->run.has_leaf ? waiting_look(n->run.leaf.dir) : WAITING_UNKNOWN);
@@ -287,6 +299,7 @@ static void native_on_gone(int error, void *userdata) {
                 return;
         }
         n->init_source = sd_event_source_disable_unref(n->init_source);
+        space_done(&n->space);
         run_done(&n->run);
         leaf_done(&n->init_leaf);
         native_remove(n);
@@ -326,6 +339,7 @@ static void native_done(struct Cell *c) {
         wait_stop(&n->gone);
         sd_event_source_disable_unref(n->init_source);
         sd_event_source_disable_unref(n->retry);
+        space_done(&n->space);
         run_done(&n->run);
         leaf_done(&n->init_leaf);
         close_fd(n->init);
@@ -343,6 +357,7 @@ const struct CellKind native_kind = {
         .kill = native_kill,
         .is_over = native_is_over,
         .finish = native_finish,
+        .is_full = native_is_full,
         .waiting_for = native_waiting_for,
         .destroy = native_destroy,
         .done = native_done,

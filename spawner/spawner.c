@@ -34,6 +34,7 @@
 #include "spawner/userns.h"
 
 #define STOP_TIME (12 * USEC_PER_SEC)
+#define LOOK_PAUSE (500 * USEC_PER_MSEC)
 #define ACCEPTS_PER_SECOND 50
 #define TEMPLATE_TIME (30 * USEC_PER_SEC)
 
@@ -61,6 +62,7 @@ struct Spawner {
         LIST_HEAD(, Cell) cells;
         bool stopping;
         sd_event_source *stop_deadline;
+        sd_event_source *look; /* at the cells' file systems, while there are cells */
 };
 
 static struct Cell *find_cell(struct Spawner *s, uint64_t id) {
@@ -129,6 +131,21 @@ static void refuse_cell(struct Spawner *s, uint64_t id, int error, const char *s
         spawner_send(s, &m, NULL);
 }
 
+static void look_later(struct Spawner *s) {
+        if (sd_event_source_set_time_relative(s->look, LOOK_PAUSE) < 0 || sd_event_source_set_enabled(s->look, SD_EVENT_ONESHOT) < 0)
+                log_error("Failed to set the timer that looks at the file systems of cells.");
+}
+
+static int spawner_on_look(sd_event_source *source, uint64_t usec, void *userdata) {
+        struct Spawner *s = userdata;
+        struct Cell *c;
+        LIST_FOREACH(c, &s->cells, entry)
+                cell_look_for_room(c);
+        if (s->n_cells > 0)
+                look_later(s);
+        return 0;
+}
+
 /* A runtime may have caps of its own, below those that message.c has looked at. */
 static bool is_above_caps(const struct Spawner *s, unsigned runtime, const struct Limits *limits) {
         const struct Limits *caps = &s->world.config->runtimes[runtime].caps;
@@ -165,7 +182,8 @@ static int on_open_cell(void *userdata, const struct CellSpec *spec) {
                 return 0;
         }
         LIST_INSERT_HEAD(&s->cells, c, entry);
-        s->n_cells++;
+        if (s->n_cells++ == 0)
+                look_later(s);
         return 0;
 }
 
@@ -523,7 +541,9 @@ int spawner_new(const struct SpawnerSetup *setup, struct Spawner **ret, char **r
         config_server_ids(setup->config, &s->server_uid, &gid);
         if (s->world.own_pidns < 0)
                 return complain(ret_error, -errno, "cannot open /proc/self/ns/pid: %m");
-        int r = spawner_start(s, setup, ret_error);
+        int r = sd_event_add_time(s->world.event, &s->look, CLOCK_MONOTONIC, USEC_INFINITY, LOOK_PAUSE / 10, spawner_on_look, s);
+        if (r >= 0)
+                r = spawner_start(s, setup, ret_error);
         if (r < 0 && !*setup->layers->blocked)
                 layers_block(setup->layers, s->stage, *ret_error ? *ret_error : strerror(-r));
         if (r < 0)
@@ -555,6 +575,7 @@ struct Spawner *spawner_free(struct Spawner *s) {
                 return NULL;
         s->accepting = sd_event_source_disable_unref(s->accepting);
         s->stop_deadline = sd_event_source_disable_unref(s->stop_deadline);
+        s->look = sd_event_source_disable_unref(s->look);
         s->connection = connection_free(s->connection);
         struct Cell *c;
         while ((c = LIST_FIRST(&s->cells)))

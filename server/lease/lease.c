@@ -165,7 +165,12 @@ void lease_on_message(struct Lease *l, const Glovebox__Internal__FromSpawner *m,
         case GLOVEBOX__INTERNAL__FROM_SPAWNER__MESSAGE_CELL_FAILED:
                 lease_failed(l, m->cell_failed->step, m->cell_failed->error, m->cell_failed->detail);
                 return;
+        case GLOVEBOX__INTERNAL__FROM_SPAWNER__MESSAGE_WORKSPACE_FULL:
+                l->callbacks.on_full(l->userdata);
+                return;
         case GLOVEBOX__INTERNAL__FROM_SPAWNER__MESSAGE_MAIN_EXITED:
+                if (m->main_exited->workspace_full)
+                        l->callbacks.on_full(l->userdata);
                 l->callbacks.on_exited(m->main_exited->signaled, m->main_exited->status, m->main_exited->max_rss_bytes, l->userdata);
                 return;
         case GLOVEBOX__INTERNAL__FROM_SPAWNER__MESSAGE_WAITING_FOR:

@@ -19,6 +19,7 @@ struct LeaseCallbacks {
         void (*on_started)(unsigned start, void *userdata);                  /* descriptors are there: lease_take_fd */
         void (*on_failed)(const struct LeaseFailure *failure, void *userdata); /* the sandbox's fault; once, at any time before the run's end */
         void (*on_exited)(bool signaled, int status, uint64_t max_rss, void *userdata);
+        void (*on_full)(void *userdata); /* a file system of the cell; before on_exited or while it runs */
         void (*on_waiting_for)(const char *what, void *userdata);            /* answer to lease_ask_waiting; "" = not known */
         void (*on_ended)(void *userdata);                                    /* answer to lease_end: nothing of the run lives */
         void (*on_closed)(const char *left, void *userdata);                 /* NULL or "" = verified that nothing is left */

@@ -119,6 +119,8 @@ static uint64_t cell_of(const Glovebox__Internal__FromSpawner *m) {
                 return m->cell_failed->cell;
         case GLOVEBOX__INTERNAL__FROM_SPAWNER__MESSAGE_MAIN_EXITED:
                 return m->main_exited->cell;
+        case GLOVEBOX__INTERNAL__FROM_SPAWNER__MESSAGE_WORKSPACE_FULL:
+                return m->workspace_full->cell;
         case GLOVEBOX__INTERNAL__FROM_SPAWNER__MESSAGE_WAITING_FOR:
                 return m->waiting_for->cell;
         case GLOVEBOX__INTERNAL__FROM_SPAWNER__MESSAGE_RUN_ENDED:

@@ -109,6 +109,29 @@ def test_LIM_21_inodes_run_out(daemon):
     assert few.result.exit_code == 9 and b"No space left" in few.stderr
 
 
+@pytest.mark.parametrize("code, hit", [
+    ("head -c 2M /dev/zero > /workspace/f; exit 3", True),
+    ("head -c 2M /dev/zero > /home/sandbox/f; exit 3", True),
+    ("head -c 2M /dev/zero > /tmp/f; exit 3", True),
+    ("head -c 2M /dev/zero > /dev/shm/f; exit 3", True),
+    ("head -c 900K /dev/zero > /workspace/f && head -c 900K /dev/zero > /tmp/f; exit 3", False),
+    ("for i in $(seq 200); do : > /workspace/$i; done; exit 3", True),
+    ("for i in $(seq 50); do : > /workspace/$i; done; exit 3", False),
+    ("head -c 2M /dev/zero > f; sleep 1.5; rm f; exit 3", True),
+], ids=["workspace", "home", "tmp", "shm", "almost", "inodes", "few inodes", "full for a while"])
+def test_a_full_disk_is_noted(daemon, code, hit):
+    """WORKSPACE in limits_hit where a file system of the cell was full; the program's own end decides the outcome all the same."""
+    run = daemon.run(code + " 2>&-", workspace_bytes=1 << 20, workspace_inodes=100)
+    assert (run.outcome, run.result.exit_code) == ("FAILED", 3), run
+    assert list(run.result.limits_hit) == ([pb.LIMIT_WORKSPACE] if hit else [])
+
+
+def test_a_full_disk_is_noted_at_a_timeout(daemon):
+    """So too where the program did not end by itself."""
+    run = daemon.run("head -c 2M /dev/zero > f; sleep 60", workspace_bytes=1 << 20, timeout=2)
+    assert run.outcome == "TIMED_OUT" and list(run.result.limits_hit) == [pb.LIMIT_WORKSPACE], run
+
+
 def test_workspace_bytes_hold_everywhere(daemon):
     """Every writable place of the cell is bounded."""
     code = """

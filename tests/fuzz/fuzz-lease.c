@@ -17,6 +17,9 @@ static void on_failed(const struct LeaseFailure *failure, void *userdata) {
                 abort();
 }
 
+static void on_full(void *userdata) {
+}
+
 static void on_exited(bool signaled, int status, uint64_t max_rss, void *userdata) {
 }
 
@@ -36,7 +39,7 @@ static void on_closed(const char *left, void *userdata) {
 static void on_change(void *userdata) {
 }
 
-static const struct LeaseCallbacks callbacks = { on_started, on_failed, on_exited, on_words, on_ended, on_closed };
+static const struct LeaseCallbacks callbacks = { on_started, on_failed, on_exited, on_full, on_words, on_ended, on_closed };
 
 static void fuzz_messages(const uint8_t *data, size_t size) {
         static sd_event *event;

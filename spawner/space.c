@@ -1,0 +1,52 @@
+/* The file systems that a cell may write to. Their paths are looked up in the cell's own mount namespace, whose root is read-only: no
+ * program there can put something else in their place. */
+#include "spawner/space.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+
+/* home/sandbox is of the same file system as workspace. */
+static const char *const places[SPACES_MAX] = {"workspace", "tmp", "dev/shm"};
+
+void space_init(struct Space *s) {
+        for (size_t i = 0; i < SPACES_MAX; i++)
+                s->fds[i] = -EBADF;
+}
+
+void space_done(struct Space *s) {
+        for (size_t i = 0; i < SPACES_MAX; i++)
+                s->fds[i] = close_fd(s->fds[i]);
+}
+
+int space_open(struct Space *s, pid_t init, int init_pidfd) {
+        struct {
+                uint64_t flags, mode, resolve;
+        } how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = 0x04 | 0x08 /* RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH */};
+        struct pollfd p = {.fd = init_pidfd, .events = POLLIN};
+        char path[32];
+        snprintf(path, sizeof path, "/proc/%d/root", init);
+        _cleanup_close_ int root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (root < 0)
+                return -errno;
+        /* Until here its number could not have become another's: it has not been reaped. */
+        if (poll(&p, 1, 0) != 0)
+                return -ESRCH;
+        for (size_t i = 0; i < SPACES_MAX; i++) {
+                s->fds[i] = (int) syscall(SYS_openat2, root, places[i], &how, sizeof how);
+                if (s->fds[i] < 0)
+                        return -errno;
+        }
+        return 0;
+}
+
+bool space_is_full(const struct Space *s) {
+        for (size_t i = 0; i < SPACES_MAX; i++) {
+                struct statfs fs;
+                if (s->fds[i] >= 0 && fstatfs(s->fds[i], &fs) == 0 && (fs.f_bavail == 0 || fs.f_ffree == 0))
+                        return true;
+        }
+        return false;
+}
