@@ -53,6 +53,7 @@ enum ExitKind {
 
 struct Usage {
         usec_t wall, cpu_user, cpu_system;
+        usec_t cpu_stalled, memory_stalled, io_stalled; /* while one of its processes at least waited for it */
         uint64_t memory_peak, processes_peak, read_bytes, written_bytes;
         uint64_t stdout_bytes, stderr_bytes;
 };

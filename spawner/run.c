@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@
 #define LEFT_PAUSE (1 * USEC_PER_SEC)
 /* The pids controller notes that its limit was met, so RLIMIT_NPROC may not be met before it. */
 #define NPROC_MARGIN 16
+#define NO_CONTROLLER UINT_MAX
 
 enum PipeName {
         PIPE_STDIN,
@@ -44,7 +46,7 @@ static const struct {
         const char *file;
         Glovebox__Internal__Role role;
         int flags;
-        unsigned controller; /* without which it does not exist; 0 = always there */
+        unsigned controller; /* without which it does not exist; 0 = always there; NO_CONTROLLER: depends on the kernel alone */
 } leaf_files[] = {
         {"cgroup.freeze", GLOVEBOX__INTERNAL__ROLE__ROLE_CGROUP_FREEZE, O_RDWR, 0},
         {"cgroup.events", GLOVEBOX__INTERNAL__ROLE__ROLE_CGROUP_EVENTS, O_RDONLY, 0},
@@ -57,6 +59,9 @@ static const struct {
         {"pids.peak", GLOVEBOX__INTERNAL__ROLE__ROLE_PIDS_PEAK, O_RDONLY, CONTROLLER_PIDS},
         {"pids.events", GLOVEBOX__INTERNAL__ROLE__ROLE_PIDS_EVENTS, O_RDONLY, CONTROLLER_PIDS},
         {"io.stat", GLOVEBOX__INTERNAL__ROLE__ROLE_IO_STAT, O_RDONLY, CONTROLLER_IO},
+        {"cpu.pressure", GLOVEBOX__INTERNAL__ROLE__ROLE_CPU_PRESSURE, O_RDONLY, NO_CONTROLLER},
+        {"memory.pressure", GLOVEBOX__INTERNAL__ROLE__ROLE_MEMORY_PRESSURE, O_RDONLY, NO_CONTROLLER},
+        {"io.pressure", GLOVEBOX__INTERNAL__ROLE__ROLE_IO_PRESSURE, O_RDONLY, NO_CONTROLLER},
 };
 
 struct Pipes {
@@ -105,11 +110,12 @@ static int write_head(int job, const struct Runtime *runtime, const struct RunSp
 
 static int open_leaf_files(const struct Run *run, unsigned controllers, struct RunFds *ret) {
         for (size_t i = 0; i < ELEMENTSOF(leaf_files); i++) {
-                if (leaf_files[i].controller & ~controllers)
+                unsigned needed = leaf_files[i].controller;
+                if (needed != NO_CONTROLLER && (needed & ~controllers))
                         continue;
                 int fd = openat(run->leaf.dir, leaf_files[i].file, leaf_files[i].flags | O_CLOEXEC);
-                if (fd < 0 && errno == ENOENT && leaf_files[i].controller)
-                        continue; /* an older kernel */
+                if (fd < 0 && needed && (errno == ENOENT || errno == EOPNOTSUPP))
+                        continue; /* an older kernel, or one that was started with psi=0 */
                 if (fd < 0)
                         return -errno;
                 ret->fds[ret->n] = fd;

@@ -94,6 +94,9 @@ static Glovebox__V1__Usage *render_usage(struct Arena *arena, const struct Usage
         m->written_bytes = u->written_bytes;
         m->stdout_bytes = u->stdout_bytes;
         m->stderr_bytes = u->stderr_bytes;
+        m->cpu_stalled = render_duration(arena, u->cpu_stalled);
+        m->memory_stalled = render_duration(arena, u->memory_stalled);
+        m->io_stalled = render_duration(arena, u->io_stalled);
         return m;
 }
 

@@ -6,7 +6,7 @@
 #include "common/wire.h"
 
 /* Descriptors of a run, by Role of the internal protocol. */
-#define LEASE_ROLES 17
+#define LEASE_ROLES 20
 
 struct LeaseFailure {
         char step[64];

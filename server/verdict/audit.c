@@ -116,6 +116,9 @@ static json_t *usage_to_json(const struct Usage *u) {
         put(o, "processes_peak", json_integer((json_int_t) u->processes_peak));
         put(o, "read_bytes", json_integer((json_int_t) u->read_bytes));
         put(o, "written_bytes", json_integer((json_int_t) u->written_bytes));
+        put_seconds(o, "cpu_stalled", u->cpu_stalled);
+        put_seconds(o, "memory_stalled", u->memory_stalled);
+        put_seconds(o, "io_stalled", u->io_stalled);
         return o;
 }
 

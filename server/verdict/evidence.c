@@ -101,6 +101,21 @@ void evidence_parse_io(const char *text, uint64_t *ret_read, uint64_t *ret_writt
         *ret_written = w;
 }
 
+usec_t evidence_parse_pressure(const char *text) {
+        unsigned long long total;
+        const char *at = strncmp(text, "some ", 5) == 0 ? strstr(text, " total=") : NULL;
+
+        return at && at < strchrnul(text, '\n') && sscanf(at, " total=%20llu", &total) == 1 ? total : 0;
+}
+
+/* A file that is gone when it is asked a second time takes nothing back. */
+static void add_pressure(const struct EvidenceFiles *e, enum EvidenceFile file, usec_t *stalled) {
+        char text[256];
+
+        if (e->fds[file] >= 0 && read_small(e->fds[file], text, sizeof text) > 0)
+                *stalled = MAX(*stalled, evidence_parse_pressure(text));
+}
+
 void evidence_final(const struct EvidenceFiles *e, struct Usage *usage, uint32_t *limits_hit) {
         char text[8192];
         uint64_t v;
@@ -111,6 +126,9 @@ void evidence_final(const struct EvidenceFiles *e, struct Usage *usage, uint32_t
         usage->processes_peak = MAX(usage->processes_peak, single(e, EVIDENCE_PIDS_PEAK));
         if (e->fds[EVIDENCE_IO_STAT] >= 0 && read_small(e->fds[EVIDENCE_IO_STAT], text, sizeof text) > 0)
                 evidence_parse_io(text, &usage->read_bytes, &usage->written_bytes);
+        add_pressure(e, EVIDENCE_CPU_PRESSURE, &usage->cpu_stalled);
+        add_pressure(e, EVIDENCE_MEMORY_PRESSURE, &usage->memory_stalled);
+        add_pressure(e, EVIDENCE_IO_PRESSURE, &usage->io_stalled);
         if (keyed(e, EVIDENCE_MEMORY_EVENTS, "oom_kill", &v) == 0 && v > 0)
                 *limits_hit |= 1u << LIMIT_HIT_MEMORY;
         if (keyed(e, EVIDENCE_PIDS_EVENTS, "max", &v) == 0 && v > 0)

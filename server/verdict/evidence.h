@@ -15,6 +15,9 @@ enum EvidenceFile {
         EVIDENCE_PIDS_PEAK,
         EVIDENCE_PIDS_EVENTS,
         EVIDENCE_IO_STAT,
+        EVIDENCE_CPU_PRESSURE, /* only where the kernel tells it */
+        EVIDENCE_MEMORY_PRESSURE,
+        EVIDENCE_IO_PRESSURE,
         EVIDENCE_FILES_,
 };
 
@@ -33,5 +36,7 @@ int evidence_cpu(const struct EvidenceFiles *e, usec_t *ret_user, usec_t *ret_sy
 void evidence_now(const struct EvidenceFiles *e, struct Heartbeat *ret);
 /* Adds cpu, memory, processes and io to usage, and what the events files tell to limits_hit. */
 void evidence_final(const struct EvidenceFiles *e, struct Usage *usage, uint32_t *limits_hit);
+/* The total of the line "some", of the text of a *.pressure file; 0 when it is not there. */
+usec_t evidence_parse_pressure(const char *text);
 /* Bytes read and written, of the text of io.stat. */
 void evidence_parse_io(const char *text, uint64_t *ret_read, uint64_t *ret_written);

@@ -1,5 +1,6 @@
 """The contract, name by name: what a request may say, what its events say, and how executions are found again."""
 import hashlib
+import os
 import time
 
 import grpc
@@ -84,6 +85,15 @@ def test_heartbeats_tell_a_silent_program_from_a_busy_one(daemon):
 def test_heartbeat_interval_is_5_s_unless_asked(daemon):
     """Without an interval there is no heartbeat in the first seconds."""
     assert not daemon.run("sleep 0.7").of("heartbeat")
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/pressure/cpu"), reason="this kernel does not tell pressure")
+def test_usage_tells_what_it_waited_for(daemon):
+    """cpu_stalled: more busy processes than processors wait for each other; the kernel's own figure."""
+    busy = "for i in $(seq 8); do (timeout 0.6 sh -c 'while :; do :; done') & done; wait"
+    usage = daemon.run(busy).result.usage
+    assert 0.3 <= to_seconds(usage.cpu_stalled) <= to_seconds(usage.wall) + 0.01, usage
+    assert to_seconds(usage.memory_stalled) < 0.1 and to_seconds(usage.io_stalled) < 0.1, usage
 
 
 def test_result_tells_usage_times_and_hash(daemon):
