@@ -55,6 +55,7 @@ static const struct Key keys[] = {
         { "spawner", "core-scheduling", KEY_BOOL, OFFSET(core_scheduling) },
         { "spawner", "debug-seccomp", KEY_BOOL, OFFSET(debug_seccomp) },
         { "spawner", "driver", KEY_STRING, OFFSET(driver) },
+        { "spawner", "io-max", KEY_LINES, OFFSET(io_max) },
         { "spawner", "max-cells", KEY_COUNT, OFFSET(max_cells), 1, 100000 },
         { "spawner", "scope", KEY_STRING, offsetof(struct Loading, scope) },
         { "spawner", "seccomp-allow", KEY_WORDS, OFFSET(seccomp_allow) },
@@ -102,6 +103,7 @@ struct Config *config_free(struct Config *c) {
         free(c->seccomp_policy);
         strv_free(c->seccomp_allow);
         strv_free(c->seccomp_deny);
+        strv_free(c->io_max);
         strv_free(c->waive);
         for (size_t i = 0; i < c->n_runtimes; i++)
                 runtime_done(&c->runtimes[i]);

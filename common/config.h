@@ -79,6 +79,7 @@ struct Config {
         char *seccomp_policy;       /* file of system calls; default: default.policy of the library folder */
         char **seccomp_allow, **seccomp_deny; /* calls added to it and taken from it */
         bool debug_seccomp;         /* denied calls go to the kernel's log */
+        char **io_max;              /* "DEVICE rbps=10M wbps=10M riops=100 wiops=100": of each execution; default none */
         char **waive;               /* controllers and layers that may be missing */
         bool core_scheduling;       /* no core runs two cells at the same time; default no */
         uint64_t max_cells;         /* 1024 */

@@ -20,6 +20,7 @@ struct CellWorld {
         struct Slots *slots;
         struct Builder *builder;
         struct Cgroups *cgroups;
+        char **io_max;          /* of each run leaf, as the kernel wants it */
         int start_program;      /* sealed memfd of glovebox-start */
         int own_pidns;
         struct SeccompProgram *seccomp; /* NULL = waived */

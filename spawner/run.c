@@ -13,6 +13,7 @@
 #include "common/log.h"
 #include "spawner/clone.h"
 #include "spawner/job.h"
+#include "spawner/limits/io.h"
 #include "spawner/slots.h"
 #include "spawner/steps/steps.h"
 #include "spawner/trace.h"
@@ -154,6 +155,10 @@ static int prepare_leaf(struct Run *run, const struct RunSetup *setup, const str
         snprintf(name, sizeof name, "run-%" PRIu64, spec->number);
         int r = leaf_make(&run->leaf, setup->cell_dir, name, setup->world->cgroups->controllers, &spec->limits);
         run->has_leaf = r >= 0;
+        if (r >= 0)
+                r = cell_share(setup->cell_dir, setup->world->cgroups->controllers, &spec->limits);
+        if (r >= 0 && (setup->world->cgroups->controllers & CONTROLLER_IO))
+                r = io_max_apply(run->leaf.dir, setup->world->io_max);
         return r;
 }
 

@@ -22,6 +22,7 @@
 #include "spawner/facts.h"
 #include "spawner/layers.h"
 #include "spawner/limits/driver.h"
+#include "spawner/limits/io.h"
 #include "spawner/limits/tree.h"
 #include "spawner/machine.h"
 #include "spawner/message.h"
@@ -372,7 +373,14 @@ static int start_builder(struct Spawner *s, char **ret_error) {
         return r < 0 ? complain(ret_error, r, "cannot start the builder: %s", strerror(-r)) : wait_for_builder(s, ret_error);
 }
 
-static int start_cgroups(struct Spawner *s, const struct SpawnerSetup *setup, char **ret_error) {
+static int start_io_max(struct Spawner *s, const struct SpawnerSetup *setup, char **ret_error) {
+        int r = io_max_resolve(setup->config->io_max, &s->world.io_max, ret_error);
+        if (r >= 0 && s->world.io_max && !(s->world.cgroups->controllers & CONTROLLER_IO) && !setup->check)
+                return complain(ret_error, -EOPNOTSUPP, "[spawner] io-max is set, but no io controller could hold cells to it; take it out");
+        return r;
+}
+
+static int start_drivers(struct Spawner *s, const struct SpawnerSetup *setup, char **ret_error) {
         const char *driver = setup->config->driver;
         struct CgroupSetup cgroups = {
                 .event = setup->event, .state = setup->state, .waive = setup->waive, .caps = &setup->config->caps, .shared = setup->config->shared_scopes,
@@ -387,8 +395,13 @@ static int start_cgroups(struct Spawner *s, const struct SpawnerSetup *setup, ch
         return cgroups_start(driver, &cgroups, &s->world.cgroups, ret_error);
 }
 
-/* Descriptors of one cell while it runs: cgroup folders, their events, pidfds; and for a moment all those that go to the server. */
-#define DESCRIPTORS_PER_CELL 8
+static int start_cgroups(struct Spawner *s, const struct SpawnerSetup *setup, char **ret_error) {
+        int r = start_drivers(s, setup, ret_error);
+        return r < 0 ? r : start_io_max(s, setup, ret_error);
+}
+
+/* Descriptors of one cell while it runs: cgroup folders, their events, pidfds, file systems; and for a moment all those that go to the server. */
+#define DESCRIPTORS_PER_CELL 12
 #define DESCRIPTORS_ASIDE 256
 
 static uint64_t cells_by_descriptors(void) {
@@ -591,6 +604,7 @@ struct Spawner *spawner_free(struct Spawner *s) {
         close_fd(s->world.probe_program);
         close_fd(s->world.own_pidns);
         filter_free(s->world.seccomp);
+        strv_free(s->world.io_max);
         close_fd(s->listener);
         free(s->runners);
         free(s);
