@@ -154,6 +154,8 @@ static void print_zsh(void) {
              "  local -a names server\n"
              "  local at=${words[(I)(-s|--server)]}\n"
              "  (( at > 0 && at < $#words )) && server=(--server $words[at+1])\n"
+             "  at=${words[(I)--server=*]}\n"
+             "  (( at > 0 )) && server=($words[at])\n"
              "  names=(${(f)\"$(command glovebox $server completion $1 2>/dev/null)\"})\n"
              "  compadd -a names\n"
              "}\n"
@@ -169,15 +171,17 @@ static void print_zsh(void) {
              "  local context state state_descr line\n"
              "  typeset -A opt_args\n"
              "  _arguments -C '--server=[unix\\:PATH or HOST\\:PORT]:address:_files' '--help[explain]' '--version[version]' \\\n"
-             "    '1:verb:->verb' '*::word:->words'\n"
+             "    '(-)1:verb:->verb' '(-)*::word:->words'\n"
              "  case $state in\n"
              "  verb) _describe verb verbs ;;\n"
              "  words)\n"
              "    case $line[1] in");
         for (const struct Verb *verb = verb_table; verb->name; verb++)
                 zsh_verb(verb);
+        /* 0 even when there is nothing to offer: zsh would offer files instead. */
         puts("    esac ;;\n"
              "  esac\n"
+             "  return 0\n"
              "}\n"
              "if [[ $funcstack[1] == _glovebox ]]; then _glovebox \"$@\"; else compdef _glovebox glovebox; fi");
 }
