@@ -131,23 +131,41 @@ static void get_size(size_t *ret_rows, size_t *ret_columns) {
         *ret_columns = size.ws_col > 0 ? size.ws_col : 80;
 }
 
+static size_t count_lines(const char *lines) {
+        size_t n = 0;
+
+        for (; *lines; n++)
+                lines = strchrnul(lines, '\n') + 1;
+        return n;
+}
+
 /* The last column stays free: some terminals wrap when it is written, others erase it with what follows. */
+static void draw_line(FILE *out, size_t row, const char *text, size_t length, size_t columns) {
+        char *line _cleanup_free_ = strndup(text, length);
+
+        if (line)
+                fprintf(out, "%s%.*s\033[K", row > 0 ? "\r\n" : "", (int) console_fit(line, columns - 1), line);
+}
+
 int screen_draw(const char *lines) {
         char *text _cleanup_free_ = NULL;
-        size_t rows, columns, size = 0, n = 0;
+        size_t rows, columns, size = 0, n = count_lines(lines);
         FILE *out = open_memstream(&text, &size);
 
         if (!out)
                 return -ENOMEM;
         get_size(&rows, &columns);
         fputs("\033[H", out);
-        for (; *lines && n < rows; n++) {
-                const char *end = strchrnul(lines, '\n');
-                char *line _cleanup_free_ = strndup(lines, (size_t) (end - lines));
+        for (size_t row = 0; row < MIN(n, rows); row++) {
+                size_t length = strcspn(lines, "\n");
+                char more[48];
 
-                if (line)
-                        fprintf(out, "%s%.*s\033[K", n > 0 ? "\r\n" : "", (int) console_fit(line, columns - 1), line);
-                lines = *end ? end + 1 : end;
+                if (row + 1 == rows && n > rows) {
+                        length = (size_t) snprintf(more, sizeof(more), "(%zu more)", n - rows + 1);
+                        lines = more;
+                }
+                draw_line(out, row, lines, length, columns);
+                lines += length + 1;
         }
         fputs("\033[J", out);
         if (fclose(out) != 0)
@@ -155,21 +173,26 @@ int screen_draw(const char *lines) {
         return console_write(STDOUT_FILENO, text, size);
 }
 
+/* A signal that comes just before we begin to wait interrupts nothing: so we look up again after a while. */
+#define LOOK_UP (200 * USEC_PER_MSEC)
+
 int screen_wait(usec_t until) {
         struct pollfd p = { .fd = screen.keys ? STDIN_FILENO : -1, .events = POLLIN };
-        usec_t now = now_monotonic();
         char key;
         int r;
 
-        if (atomic_exchange(&screen.changed, false))
-                return SCREEN_CHANGED;
-        r = poll(&p, 1, now < until ? (int) ((until - now) / USEC_PER_MSEC) + 1 : 0);
-        if (r < 0)
-                return errno == EINTR ? SCREEN_CHANGED : SCREEN_GONE;
-        if (r == 0)
-                return 0;
+        do {
+                usec_t now = now_monotonic();
+                usec_t left = now < until ? until - now : 0;
+
+                if (atomic_exchange(&screen.changed, false))
+                        return SCREEN_CHANGED;
+                if (left == 0)
+                        return 0;
+                r = poll(&p, 1, (int) (MIN(left, LOOK_UP) / USEC_PER_MSEC) + 1);
+        } while (r == 0 || (r < 0 && errno == EINTR));
         /* Nothing to read although something is there: the other side of the terminal is closed. */
-        if (read(STDIN_FILENO, &key, 1) <= 0)
+        if (r < 0 || read(STDIN_FILENO, &key, 1) <= 0)
                 return SCREEN_GONE;
         return (unsigned char) key > ' ' ? (unsigned char) key : SCREEN_CHANGED;
 }

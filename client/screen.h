@@ -12,7 +12,8 @@ bool screen_is_possible(void);
 void screen_open(void);
 /* Gives the terminal back. Does nothing when there is nothing to give back. */
 void screen_close(void);
-/* Lines of escaped text, each ended by a newline; cut to the size that the terminal has now. Negative errno as of console_write. */
+/* Lines of escaped text, each ended by a newline; cut to the size that the terminal has now, and the last row says how many did not
+ * fit. Negative errno as of console_write. */
 int screen_draw(const char *lines);
 /* Waits until a time of CLOCK_MONOTONIC. 0: it has come; SCREEN_CHANGED; SCREEN_GONE: nobody sits at the terminal any more; above
  * ' ' the key that was pressed. */
