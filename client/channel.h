@@ -37,6 +37,8 @@ struct Channel {
         bool pump_runs;
         pthread_mutex_t lock; /* guards every struct Batch */
         pthread_cond_t changed;
+        bool (*wants_to_leave)(void *userdata); /* asked several times a second while rpc_unary waits; NULL: nobody is */
+        void *userdata;                         /* for it */
 };
 
 /* Connects within CONNECT_DEADLINE. Returns 0, or STATUS_FAULT after saying why and what to do. */

@@ -12,6 +12,7 @@
 #include "client/options.h"
 
 #define UNARY_DEADLINE (20 * USEC_PER_SEC)
+#define ASK_USER (100 * USEC_PER_MSEC)
 
 struct Rpc {
         struct Channel *channel;
@@ -228,6 +229,17 @@ int rpc_fault(const struct Rpc *rpc, const char *subject) {
                              flag_of_field(message, flag, sizeof(flag)), cure ? "; " : "", strempty(cure));
 }
 
+/* rpc_next, or -EINTR when the user wants to leave. */
+static int next_or_leave(struct Rpc *rpc, const ProtobufCMessageDescriptor *type, ProtobufCMessage **ret) {
+        struct Channel *c = rpc->channel;
+        int r;
+
+        do
+                r = rpc_next(rpc, type, c->wants_to_leave ? now_monotonic() + ASK_USER : USEC_INFINITY, ret);
+        while (r == -ETIME && !c->wants_to_leave(c->userdata));
+        return r == -ETIME ? -EINTR : r;
+}
+
 int rpc_unary(struct Channel *c, const char *method, const ProtobufCMessage *request, const ProtobufCMessageDescriptor *type,
               const char *subject, ProtobufCMessage **ret) {
         struct Rpc *rpc _cleanup_(rpc_freep) = NULL;
@@ -238,9 +250,9 @@ int rpc_unary(struct Channel *c, const char *method, const ProtobufCMessage *req
         r = rpc_start(c, method, request, UNARY_DEADLINE, &rpc);
         if (r < 0)
                 return console_fault("cannot call %s: %s", c->server, strerror(-r));
-        r = rpc_next(rpc, type, USEC_INFINITY, &answer);
+        r = next_or_leave(rpc, type, &answer);
         if (r > 0)
-                r = rpc_next(rpc, type, USEC_INFINITY, &extra);
+                r = next_or_leave(rpc, type, &extra);
         if (r == 0 && rpc_is_ok(rpc) && answer) {
                 *ret = answer;
                 return 0;
@@ -249,6 +261,8 @@ int rpc_unary(struct Channel *c, const char *method, const ProtobufCMessage *req
                 protobuf_c_message_free_unpacked(answer, NULL);
         if (extra)
                 protobuf_c_message_free_unpacked(extra, NULL);
+        if (r == -EINTR)
+                return STATUS_GAVE_UP;
         if (r == 0 && !rpc_is_ok(rpc))
                 return rpc_fault(rpc, subject);
         return console_fault("%s answers %s in a way that this client does not understand; are both of one version?", c->server, method);

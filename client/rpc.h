@@ -27,6 +27,7 @@ const char *rpc_code_name(int code);
 /* Says on standard error why the call failed and what to do; subject: an execution's id or NULL. Returns STATUS_FAULT. */
 int rpc_fault(const struct Rpc *rpc, const char *subject);
 
-/* Request and single answer. 0 with *ret, else STATUS_FAULT after rpc_fault. */
+/* Request and single answer, within 20 s. 0 with *ret; STATUS_FAULT after rpc_fault; STATUS_GAVE_UP when the channel's user wanted to
+ * leave. */
 int rpc_unary(struct Channel *c, const char *method, const ProtobufCMessage *request, const ProtobufCMessageDescriptor *type,
               const char *subject, ProtobufCMessage **ret);

@@ -179,20 +179,24 @@ int screen_draw(const char *lines) {
 int screen_wait(usec_t until) {
         struct pollfd p = { .fd = screen.keys ? STDIN_FILENO : -1, .events = POLLIN };
         char key;
-        int r;
 
-        do {
+        for (;;) {
                 usec_t now = now_monotonic();
                 usec_t left = now < until ? until - now : 0;
+                int r;
 
                 if (atomic_exchange(&screen.changed, false))
                         return SCREEN_CHANGED;
-                if (left == 0)
+                r = poll(&p, 1, left > 0 ? (int) (MIN(left, LOOK_UP) / USEC_PER_MSEC) + 1 : 0);
+                if (r > 0)
+                        break;
+                if (r < 0 && errno != EINTR)
+                        return SCREEN_GONE;
+                if (r == 0 && left == 0)
                         return 0;
-                r = poll(&p, 1, (int) (MIN(left, LOOK_UP) / USEC_PER_MSEC) + 1);
-        } while (r == 0 || (r < 0 && errno == EINTR));
+        }
         /* Nothing to read although something is there: the other side of the terminal is closed. */
-        if (r < 0 || read(STDIN_FILENO, &key, 1) <= 0)
+        if (read(STDIN_FILENO, &key, 1) <= 0)
                 return SCREEN_GONE;
         return (unsigned char) key > ' ' ? (unsigned char) key : SCREEN_CHANGED;
 }

@@ -28,6 +28,8 @@ struct Top {
         Info *info;       /* of the same time as the look */
         struct Look look; /* the last one */
         uint64_t n;       /* how many were shown */
+        bool end;         /* the user wants no more, or nothing can be shown any more */
+        int status;       /* then: the exit status */
 };
 
 static const struct {
@@ -209,48 +211,48 @@ static bool take_key(struct Top *top, int key) {
         return false;
 }
 
-/* Until the next look, or the end: *ret_end. */
-static int wait_on_screen(struct Top *top, usec_t until, bool *ret_end) {
-        for (;;) {
+/* Until the next look, or the end. */
+static void wait_on_screen(struct Top *top, usec_t until) {
+        while (!top->end) {
                 int key = screen_wait(until);
-                int r = 0;
 
                 if (key == 0)
-                        return 0;
-                if (key == SCREEN_GONE || key == 'q' || key == 'Q') {
-                        *ret_end = true;
-                        return 0;
-                }
+                        return;
                 if ((take_key(top, key) || key == SCREEN_CHANGED) && top->n > 0)
-                        r = show(top);
-                if (r != 0)
-                        return r;
+                        top->status = show(top);
+                top->end = top->status != 0 || key == SCREEN_GONE || key == 'q' || key == 'Q';
         }
 }
 
-static int wait_until(struct Top *top, usec_t until, bool *ret_end) {
+/* A server that hangs must not keep us from what the user wants. */
+static bool wants_to_leave(void *userdata) {
+        struct Top *top = userdata;
+
+        wait_on_screen(top, 0);
+        return top->end;
+}
+
+static void wait_until(struct Top *top, usec_t until) {
         usec_t now;
 
         if (top->on_screen)
-                return wait_on_screen(top, until, ret_end);
-        while ((now = now_monotonic()) < until) {
+                wait_on_screen(top, until);
+        while (!top->end && (now = now_monotonic()) < until) {
                 usec_t left = until - now;
                 struct timespec t = { .tv_sec = (time_t) (left / USEC_PER_SEC), .tv_nsec = (long) (left % USEC_PER_SEC * NSEC_PER_USEC) };
 
                 (void) nanosleep(&t, NULL);
         }
-        return 0;
 }
 
 static int watch(struct Top *top, usec_t interval) {
         usec_t next = now_monotonic() + MIN(interval, FIRST_INTERVAL);
-        bool end = false;
         int r;
 
         r = look(top);
         while (r == 0) {
-                r = wait_until(top, next, &end);
-                if (r != 0 || end)
+                wait_until(top, next);
+                if (top->end)
                         break;
                 next = MAX(next + interval, now_monotonic() + INTERVAL_MIN); /* a slow server is not pressed */
                 if (!top->options->json)
@@ -263,7 +265,7 @@ static int watch(struct Top *top, usec_t interval) {
                 if (top->n == top->options->count)
                         break;
         }
-        return r;
+        return top->end ? top->status : r;
 }
 
 int verb_top(const struct Options *o) {
@@ -279,8 +281,11 @@ int verb_top(const struct Options *o) {
         if (r != 0)
                 return r;
         top.on_screen = !o->json && o->count != 1 && screen_is_possible();
-        if (top.on_screen)
+        if (top.on_screen) {
+                top.channel->wants_to_leave = wants_to_leave;
+                top.channel->userdata = &top;
                 screen_open();
+        }
         r = watch(&top, interval);
         screen_close();
         look_done(&top.look);
