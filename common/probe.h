@@ -58,7 +58,7 @@ static const char *const probe_folders[] = {"/", "/dev", "/dev/shm", "/etc", "/h
 /* What the host is like, down the job pipe: what to look for inside. */
 struct ProbeOrder {
         uint32_t without;                      /* bits of the layers this run is started without, by intent */
-        uint32_t core_pattern_is_piped;
+        uint32_t core_pattern;                 /* its first character */
         uint64_t namespaces[PROBE_NS_MAX_];    /* inode numbers of the spawner's own; 0 = the kernel has none of the kind */
         struct {
                 uint64_t device, inode;        /* 0, 0 = not there */

@@ -118,14 +118,16 @@ static int has_other_than_pipes(const struct ProbeOrder *o) {
         return 0;
 }
 
-/* At 0 a piped core_pattern starts the host's helper for every crash; above 1 cores are written. */
+/* At 0 a piped core_pattern starts the host's helper for every crash; above 1 cores are written. A socket is told at any limit. */
 static int dump_core(const struct ProbeOrder *o) {
         struct rlimit core;
+        if (o->core_pattern == '@')
+                return 1;
         if (getrlimit(RLIMIT_CORE, &core) < 0)
                 return -errno;
         if (core.rlim_cur == 1 && core.rlim_max == 1)
                 return 0;
-        return core.rlim_max != 0 || o->core_pattern_is_piped;
+        return core.rlim_max != 0 || o->core_pattern == '|';
 }
 
 static int share_session_keyring(const struct ProbeOrder *o) {
@@ -180,8 +182,13 @@ static int read_others(const struct ProbeOrder *o) {
 }
 
 static int lower_core_limit(const struct ProbeOrder *o) {
-        struct rlimit zero = {};
-        return !o->policy_is_changed && setrlimit(RLIMIT_CORE, &zero) == 0;
+        struct rlimit before, after, zero = {};
+        if (getrlimit(RLIMIT_CORE, &before) < 0)
+                return -errno;
+        (void) setrlimit(RLIMIT_CORE, &zero); /* the filter says that it worked, so look */
+        if (getrlimit(RLIMIT_CORE, &after) < 0)
+                return -errno;
+        return !o->policy_is_changed && (before.rlim_cur != after.rlim_cur || before.rlim_max != after.rlim_max);
 }
 
 /* Other ABIs of the processor have numbers of their own, which a filter for one does not know. */

@@ -8,6 +8,7 @@
 #include <sysexits.h>
 
 #include "common/log.h"
+#include "server/confine.h"
 #include "server/server.h"
 
 static const char help[] =
@@ -146,6 +147,11 @@ static int run(const struct Arguments *a) {
         r = drop_privileges(config);
         if (r < 0) {
                 log_error_errno(r, "Failed to give up root: %m");
+                return EXIT_FAILURE;
+        }
+        r = confine_self();
+        if (r < 0) {
+                log_error_errno(r, "Failed to confine the server by seccomp (the kernel needs CONFIG_SECCOMP_FILTER): %m");
                 return EXIT_FAILURE;
         }
         r = block_signals();

@@ -1,6 +1,7 @@
 /* The kinds of cells behind one vtable: native ones (namespaces) now; other runtimes and virtual machines come as others. */
 #pragma once
 
+#include <sys/queue.h>
 #include <systemd/sd-event.h>
 
 #include "common/config.h"
@@ -9,6 +10,7 @@
 
 struct Cell;
 struct CellKind;
+struct Run;
 
 struct Layers;
 struct SeccompProgram;
@@ -31,6 +33,7 @@ struct CellWorld {
         uint32_t without;       /* bits of enum Layer: waived, so cells are made without them */
         bool reset_oom_score;   /* ours is not the default */
         struct LogLimit complaints; /* of all that the server can cause */
+        LIST_HEAD(Runs, Run) runs; /* whose main process has not been reaped */
         uint64_t last_number;   /* of cells, in this life */
 };
 

@@ -40,9 +40,9 @@ static long read_setting(const char *path) {
         return end == text ? -1 : value;
 }
 
-bool machine_core_is_piped(void) {
+char machine_core_pattern(void) {
         char pattern[2] = "";
-        return read_text("/proc/sys/kernel/core_pattern", pattern, sizeof pattern) > 0 && pattern[0] == '|';
+        return read_text("/proc/sys/kernel/core_pattern", pattern, sizeof pattern) > 0 ? pattern[0] : '\0';
 }
 
 bool machine_is_mapped(const char *uid_map) {
@@ -129,7 +129,7 @@ struct Machine machine_look(void) {
                 .has_seccomp = prctl(PR_GET_SECCOMP, 0, 0, 0, 0) >= 0,
                 .has_filter = prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 2,
                 .has_keys = syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_SESSION_KEYRING, 0) >= 0 || errno != ENOSYS,
-                .core_is_piped = machine_core_is_piped(),
+                .core_pattern = machine_core_pattern(),
         };
         if (uname(&u) == 0) {
                 snprintf(m.release, sizeof m.release, "%s", u.release);
@@ -206,7 +206,11 @@ static bool keys_are_absent(const struct Machine *m) {
 }
 
 static bool core_is_piped(const struct Machine *m) {
-        return m->core_is_piped;
+        return m->core_pattern == '|';
+}
+
+static bool core_is_sent(const struct Machine *m) {
+        return m->core_pattern == '@';
 }
 
 static bool yama_is_strict(const struct Machine *m) {
@@ -269,6 +273,9 @@ static const struct Explanation {
         {LAYER_BIT(LAYER_LANDLOCK), landlock_is_absent, "the kernel has no Landlock", "use a kernel with CONFIG_SECURITY_LANDLOCK=y"},
         {LAYER_BIT(LAYER_SECCOMP), seccomp_is_absent, "the kernel has no seccomp", "use a kernel with CONFIG_SECCOMP_FILTER=y"},
         {LAYER_BIT(LAYER_KEYRING), keys_are_absent, "the kernel has no keyrings", "use a kernel with CONFIG_KEYS=y"},
+        {LAYER_BIT(LAYER_CORE_LIMIT), core_is_sent,
+         "kernel.core_pattern is a socket, to which the kernel sends every crash in a cell whatever the core limit is",
+         "set a core_pattern without @; systemd-coredump's own is a pipe, which the limit holds back"},
         {LAYER_BIT(LAYER_CORE_LIMIT), core_is_piped, "kernel.core_pattern is a pipe, and the core limit is not exactly 1",
          "start it with LimitCORE=1 (ulimit -Hc 1), or set a core_pattern without a pipe"},
         {LAYER_BIT(LAYER_CGROUP), cgroup_is_none, "no cgroup2 hierarchy is mounted", "mount -t cgroup2 none /sys/fs/cgroup/unified, or boot with "

@@ -28,11 +28,12 @@ struct Machine {
         long yama;
         int landlock;               /* ABI, or a negative errno */
         bool has_seccomp, has_filter, has_keys;
-        bool core_is_piped;
+        char core_pattern;          /* its first character: | and @ are programs and sockets of the host */
 };
 
 struct Machine machine_look(void);
-bool machine_core_is_piped(void);
+/* The first character of kernel.core_pattern: '|' = a program of the host is started for each crash, '@' (Linux 6.16) = its socket is told. */
+char machine_core_pattern(void);
 /* In the text of /proc/self/mountinfo, is something mounted below /proc, or is /proc itself read-only? */
 bool machine_proc_is_masked(const char *mountinfo);
 /* Does the text of a uid_map leave ids out, or map them to others? */

@@ -166,7 +166,7 @@ static int set_core_limit(void) {
         struct rlimit one = {1, 1};
         if (setrlimit(RLIMIT_CORE, &one) >= 0)
                 return 0;
-        if (!machine_core_is_piped())
+        if (machine_core_pattern() != '|')
                 return 0; /* 0 is as good then */
         log_error("The hard limit for core files is 0 and cannot be raised, and kernel.core_pattern is a pipe: crashes in cells would start "
                   "the host's crash helper. Set LimitCORE=1 (ulimit -Hc 1), or a core_pattern without a pipe.");

@@ -80,9 +80,12 @@ static const struct CellKind *kind_by_name(const char *name) {
 static bool is_tag(const char *s) {
         if (strlen(s) > CELL_TAG_MAX || !utf8_is_valid(s, strlen(s)))
                 return false;
-        for (; *s; s++)
-                if ((unsigned char) *s < 0x20 || *s == 0x7f)
+        for (const unsigned char *p = (const unsigned char *) s; *p; p++) {
+                bool c1 = p[0] == 0xc2 && p[1] < 0xa0;                           /* U+0080 to U+009F: terminals obey them, too */
+                bool separator = p[0] == 0xe2 && p[1] == 0x80 && (p[2] & 0xfe) == 0xa8; /* U+2028, U+2029 */
+                if (*p < 0x20 || *p == 0x7f || c1 || separator)
                         return false;
+        }
         return true;
 }
 

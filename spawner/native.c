@@ -241,6 +241,7 @@ static bool native_is_gone(void *userdata) {
         struct Native *n = userdata;
         struct pollfd p = {.fd = n->init, .events = POLLIN};
         native_reap(n);
+        run_reap_strangers(n->cell->world);
         if (n->run.pidfd >= 0 || (n->init >= 0 && poll(&p, 1, 0) == 0))
                 return false;
         if (n->init_leaf.events >= 0 && leaf_is_populated(&n->init_leaf) != 0)

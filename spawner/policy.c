@@ -23,6 +23,7 @@ static const struct {
         { "AF_BRIDGE", AF_BRIDGE },
         { "AF_IPX", AF_IPX },
         { "AF_NETROM", AF_NETROM },
+        { "AF_UNIX", AF_UNIX },
         { "AF_X25", AF_X25 },
         { "CLONE_NEWCGROUP", CLONE_NEWCGROUP },
         { "CLONE_NEWIPC", CLONE_NEWIPC },
@@ -31,6 +32,8 @@ static const struct {
         { "CLONE_NEWPID", CLONE_NEWPID },
         { "CLONE_NEWUSER", CLONE_NEWUSER },
         { "CLONE_NEWUTS", CLONE_NEWUTS },
+        { "CLONE_PARENT", CLONE_PARENT },
+        { "F_NOTIFY", F_NOTIFY },
         { "PR_SET_MM", PR_SET_MM },
         { "PR_SET_SECCOMP", PR_SET_SECCOMP },
         { "RLIMIT_CORE", RLIMIT_CORE },
@@ -45,6 +48,7 @@ static const struct {
         int value;
 } errors[] = {
         { "EACCES", EACCES }, { "EAFNOSUPPORT", EAFNOSUPPORT }, { "EINVAL", EINVAL }, { "ENOSYS", ENOSYS }, { "ENOTTY", ENOTTY }, { "EPERM", EPERM },
+        { "ESOCKTNOSUPPORT", ESOCKTNOSUPPORT },
         { "EOPNOTSUPP", EOPNOTSUPP }, { "EPROTONOSUPPORT", EPROTONOSUPPORT },
 };
 
@@ -127,8 +131,12 @@ static int parse_action(struct Parser *p, struct PolicyRule *rule) {
 
         if (streq(action, "allow"))
                 return 0;
+        if (streq(action, "ignore")) {
+                rule->error = POLICY_IGNORED;
+                return p->has_reason ? 0 : fault(p, "what is ignored needs its reason, after #");
+        }
         if (!streq(action, "deny"))
-                return fault(p, "a line begins with 'allow' or 'deny', not '%.20s'", strempty(action));
+                return fault(p, "a line begins with 'allow', 'deny' or 'ignore', not '%.20s'", strempty(action));
         error = take(p);
         for (size_t i = 0; i < ELEMENTSOF(errors); i++)
                 if (streq(errors[i].name, error)) {

@@ -4,7 +4,8 @@
 
 #include "common/util.h"
 
-#define POLICY_CONDITIONS_MAX 2
+#define POLICY_CONDITIONS_MAX 6
+#define POLICY_IGNORED 0x10000 /* as the error of a rule: the call is not made, and its caller is told 0 */
 #define POLICY_RULES_MAX 1024
 #define POLICY_TEXT_MAX (256 * KIB)
 
@@ -23,7 +24,7 @@ struct PolicyCondition {
 
 struct PolicyRule {
         char call[32];
-        int error; /* errno of a denial; 0 = allowed */
+        int error; /* errno of a denial, POLICY_IGNORED; 0 = allowed */
         struct PolicyCondition conditions[POLICY_CONDITIONS_MAX];
         size_t n_conditions;
         bool has_reason;

@@ -68,6 +68,14 @@ int privileges_verify_none(void) {
         return 0;
 }
 
+bool privileges_have(uint64_t capabilities) {
+        struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+        struct __user_cap_data_struct data[2] = {};
+        if (syscall(SYS_capget, &header, data) < 0)
+                return false;
+        return (capabilities & ~(data[0].permitted | (uint64_t) data[1].permitted << 32)) == 0;
+}
+
 int privileges_keep(uint64_t capabilities) {
         int r = drop_bounding(capabilities);
         return r < 0 ? r : set_capabilities(capabilities);

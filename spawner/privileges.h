@@ -16,5 +16,7 @@ int privileges_verify_none(void);
 int privileges_leave_keyrings(void);
 /* For the spawner's helpers: of what the caller has it keeps these, and no exec brings any back. */
 int privileges_confine(uint64_t capabilities);
+/* Are all of these permitted to the caller? */
+bool privileges_have(uint64_t capabilities);
 /* For the spawner itself: keeps these in all but the inheritable and ambient sets. */
 int privileges_keep(uint64_t capabilities);

@@ -381,7 +381,7 @@ static int order_socket(struct ProbeOrder *o) {
 static int order_fill(const struct CellWorld *world, struct ProbeOrder *o) {
         long serial = syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_SESSION_KEYRING, 0);
         *o = (struct ProbeOrder) {
-                .core_pattern_is_piped = machine_core_is_piped(),
+                .core_pattern = machine_core_pattern(),
                 .pid = getpid(),
                 .keyring = serial > 0 ? (int32_t) serial : 0,
                 .workspace_bytes = probe_limits.workspace_bytes,

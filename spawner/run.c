@@ -23,6 +23,7 @@
 /* The pids controller notes that its limit was met, so RLIMIT_NPROC may not be met before it. */
 #define NPROC_MARGIN 16
 #define NO_CONTROLLER UINT_MAX
+#define STRANGERS_PER_LOOK 256
 
 enum PipeName {
         PIPE_STDIN,
@@ -147,6 +148,7 @@ static int clone_main(struct Run *run, const struct RunSetup *setup, struct Step
                 return -error;
         run->pid = pid;
         run->pidfd = pidfd;
+        LIST_INSERT_HEAD(&setup->world->runs, run, entry);
         return 0;
 }
 
@@ -234,6 +236,12 @@ int run_start(struct Run *run, const struct RunSetup *setup, const struct RunSpe
         return r;
 }
 
+static void run_forget_pid(struct Run *run) {
+        if (run->pid)
+                LIST_REMOVE(run, entry);
+        run->pid = 0;
+}
+
 /* A process that asks to be traced is traced by its parent, which is us; then each of its signals is told like an exit, and is none. */
 static bool has_ended(const siginfo_t *info) {
         return info->si_pid != 0 && (info->si_code == CLD_EXITED || info->si_code == CLD_KILLED || info->si_code == CLD_DUMPED);
@@ -253,7 +261,7 @@ int run_reap(struct Run *run, struct MainExit *ret) {
                 return 0;
         run->source = sd_event_source_disable_unref(run->source);
         run->pidfd = close_fd(run->pidfd);
-        run->pid = 0;
+        run_forget_pid(run);
         *ret = (struct MainExit) {
                 .signaled = info.si_code != CLD_EXITED,
                 .status = info.si_status,
@@ -262,12 +270,45 @@ int run_reap(struct Run *run, struct MainExit *ret) {
         return 1;
 }
 
+static bool is_main(const struct CellWorld *world, pid_t pid) {
+        const struct Run *run;
+        LIST_FOREACH(run, &world->runs, entry)
+                if (run->pid == pid)
+                        return true;
+        return false;
+}
+
+/* It has a number in a pid namespace below ours, too. */
+static bool is_in_cell(pid_t pid) {
+        char path[32], text[4096];
+        int outside, inside;
+        snprintf(path, sizeof path, "/proc/%d/status", pid);
+        _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0 || read_small(fd, text, sizeof text) < 0)
+                return false;
+        const char *line = strstr(text, "\nNSpid:");
+        return line && sscanf(line, "\nNSpid: %d%*[\t ]%d", &outside, &inside) == 2;
+}
+
+void run_reap_strangers(struct CellWorld *world) {
+        for (int i = 0; i < STRANGERS_PER_LOOK; i++) {
+                siginfo_t info = {};
+                if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
+                        return;
+                /* Ours: whoever started it is about to reap it, and we look again. */
+                if (is_main(world, info.si_pid) || !is_in_cell(info.si_pid))
+                        return;
+                waitid(P_PID, (id_t) info.si_pid, &info, WEXITED | WNOHANG);
+        }
+}
+
 void run_init(struct Run *run) {
         *run = (struct Run) {.pidfd = -EBADF, .leaf = {.dir = -EBADF, .events = -EBADF}};
 }
 
 void run_done(struct Run *run) {
         run->source = sd_event_source_disable_unref(run->source);
+        run_forget_pid(run);
         run->pidfd = close_fd(run->pidfd);
         leaf_done(&run->leaf);
         run_init(run);
@@ -289,6 +330,7 @@ void run_leave(struct Run *run, sd_event *event) {
         if (run->pidfd < 0)
                 return;
         run->source = sd_event_source_disable_unref(run->source);
+        run_forget_pid(run);
         int fd = TAKE_FD(run->pidfd);
         int r = sd_event_add_time_relative(event, NULL, CLOCK_MONOTONIC, LEFT_PAUSE, 0, run_on_left, (void *) (intptr_t) fd);
         if (r < 0) {

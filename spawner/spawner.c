@@ -4,6 +4,7 @@
  * ends, its cells are orphans: they are destroyed without a word, and a new server finds a clean spawner at once. */
 #include "spawner/spawner.h"
 
+#include <ctype.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/capability.h>
@@ -336,6 +337,8 @@ static int prepare_plan(struct Spawner *s, const struct Config *config, char **r
         if (r < 0)
                 return complain(ret_error, r, "cannot read /proc/cpuinfo: %s", strerror(-r));
         s->stage = LAYER_USER_NAMESPACE;
+        if (userns_remark())
+                log_notice("%c%s.", toupper(*userns_remark()), userns_remark() + 1);
         for (size_t i = 0; i < config->n_runtimes; i++) {
                 r = check_root(&config->runtimes[i], ret_error);
                 if (r < 0)
@@ -383,7 +386,8 @@ static int start_io_max(struct Spawner *s, const struct SpawnerSetup *setup, cha
 static int start_drivers(struct Spawner *s, const struct SpawnerSetup *setup, char **ret_error) {
         const char *driver = setup->config->driver;
         struct CgroupSetup cgroups = {
-                .event = setup->event, .state = setup->state, .waive = setup->waive, .caps = &setup->config->caps, .shared = setup->config->shared_scopes,
+                .event = setup->event, .state = setup->state, .waive = setup->waive, .caps = &setup->config->caps,
+                .shared = setup->config->shared_scopes,
         };
         int r = cgroups_start(driver, &cgroups, &s->world.cgroups, ret_error);
         if (!setup->check || (r != -EOPNOTSUPP && r != -EBUSY))
@@ -455,10 +459,26 @@ static int probe_wall(struct Spawner *s, const struct SpawnerSetup *setup, char 
         return r;
 }
 
+static long own_oom_score(void) {
+        char text[16];
+        int fd _cleanup_close_ = open("/proc/self/oom_score_adj", O_RDONLY | O_CLOEXEC);
+        return fd >= 0 && read_small(fd, text, sizeof text) > 0 ? strtol(text, NULL, 10) : 0;
+}
+
+/* Whoever inherits a score below 0 may go back to it, unless it is raised with the right to set bounds. */
+static int check_oom_score(char **ret_error) {
+        if (own_oom_score() >= 0 || privileges_have(PRIVILEGE(SYS_RESOURCE)))
+                return 0;
+        return complain(ret_error, -EPERM, "started with the OOM score %ld and without CAP_SYS_RESOURCE, so that programs in cells could take that score "
+                        "and the machine's other programs would be killed first; leave OOMScoreAdjust= out (MemoryMin= protects a service)",
+                        own_oom_score());
+}
+
 /* For tests alone: a capability, by its number, to do without. */
 static uint64_t capabilities(void) {
         const char *without = getenv("GLOVEBOX_TEST_WITHOUT_CAPABILITY");
-        uint64_t all = CAPABILITIES | (tree_own_is_ours() ? 0 : PRIVILEGE(DAC_OVERRIDE));
+        /* With a protected OOM score of ours, only this keeps programs in cells from taking it back. */
+        uint64_t all = CAPABILITIES | (tree_own_is_ours() ? 0 : PRIVILEGE(DAC_OVERRIDE)) | (own_oom_score() < 0 ? PRIVILEGE(SYS_RESOURCE) : 0);
         return without ? all & ~(UINT64_C(1) << (strtoul(without, NULL, 10) & 63)) : all;
 }
 
@@ -483,7 +503,9 @@ static int spawner_start(struct Spawner *s, const struct SpawnerSetup *setup, ch
         const struct Config *config = setup->config;
         if (config->n_runtimes > RUNTIMES_MAX)
                 return complain(ret_error, -E2BIG, "%zu runtimes are configured, at most %d are possible", config->n_runtimes, RUNTIMES_MAX);
-        int r = slots_check_range(config->uid_start, config->uid_count, ret_error);
+        int r = check_oom_score(ret_error);
+        if (r >= 0)
+                r = slots_check_range(config->uid_start, config->uid_count, ret_error);
         if (r < 0)
                 return r;
         r = slots_new(config, &s->world.slots);
@@ -522,12 +544,6 @@ static int spawner_start(struct Spawner *s, const struct SpawnerSetup *setup, ch
         return r < 0 ? r : sd_event_source_set_ratelimit(s->accepting, USEC_PER_SEC, ACCEPTS_PER_SECOND);
 }
 
-static bool own_oom_score_is_default(void) {
-        char text[16];
-        int fd _cleanup_close_ = open("/proc/self/oom_score_adj", O_RDONLY | O_CLOEXEC);
-        return fd >= 0 && read_small(fd, text, sizeof text) > 0 && strtol(text, NULL, 10) == 0;
-}
-
 int spawner_new(const struct SpawnerSetup *setup, struct Spawner **ret, char **ret_error) {
         struct Spawner *s _cleanup_(spawner_freep) = calloc(1, sizeof *s);
         gid_t gid;
@@ -542,7 +558,7 @@ int spawner_new(const struct SpawnerSetup *setup, struct Spawner **ret, char **r
                 s->usernses[i] = -EBADF;
         s->world.event = setup->event;
         s->world.config = s->bounds.config = setup->config;
-        s->world.reset_oom_score = !own_oom_score_is_default();
+        s->world.reset_oom_score = own_oom_score() != 0;
         s->world.own_pidns = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
         s->world.landlock_abi = landlock_abi();
         s->world.layers = setup->layers;
@@ -551,6 +567,7 @@ int spawner_new(const struct SpawnerSetup *setup, struct Spawner **ret, char **r
         s->bounds.caps = setup->config->caps;
         s->owner = (struct CellOwner) {.send = spawner_send, .on_closed = spawner_on_closed, .userdata = s};
         LIST_INIT(&s->cells);
+        LIST_INIT(&s->world.runs);
         config_server_ids(setup->config, &s->server_uid, &gid);
         if (s->world.own_pidns < 0)
                 return complain(ret_error, -errno, "cannot open /proc/self/ns/pid: %m");

@@ -155,12 +155,12 @@ static int make_etc(struct Template *t) {
         return 0;
 }
 
-/* A regular file of at most COPY_MAX, or nothing: links and what is too large are left out. */
+/* A regular file of at most COPY_MAX that everyone on the host may read, or nothing: links, secrets and what is too large are left out. */
 static int copy_open_file(int in, int to_dir, const char *to) {
         struct stat st;
         if (fstat(in, &st) < 0)
                 return -errno;
-        if (!S_ISREG(st.st_mode) || st.st_size > (off_t) COPY_MAX)
+        if (!S_ISREG(st.st_mode) || !(st.st_mode & S_IROTH) || st.st_size > (off_t) COPY_MAX)
                 return 0;
         _cleanup_close_ int out = openat(to_dir, to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644 | (st.st_mode & 0111));
         if (out < 0)
@@ -178,7 +178,13 @@ static int copy_file(int from_dir, const char *name, int to_dir) {
         return in >= 0 ? copy_open_file(in, to_dir, name) : errno == ENOENT || errno == ELOOP ? 0 : -errno;
 }
 
-/* Folders and files below `from`, into the folder `to`. Copied and not bound, so that no path of the host is seen in a cell. */
+static bool is_public_folder(int fd) {
+        struct stat st;
+        return fstat(fd, &st) == 0 && (st.st_mode & (S_IROTH | S_IXOTH)) == (S_IROTH | S_IXOTH);
+}
+
+/* Folders and files below `from`, into the folder `to`, as far as everyone on the host may read them. Copied and not bound, so that no path of
+ * the host is seen in a cell. */
 static int copy_tree(int from, int to, int depth) {
         DIR *dir = fdopendir(from);
         if (!dir) {
@@ -193,6 +199,10 @@ static int copy_tree(int from, int to, int depth) {
                 int below = depth > 0 ? openat(from, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
                 if (below < 0) {
                         r = copy_file(from, e->d_name, to);
+                        continue;
+                }
+                if (!is_public_folder(below)) {
+                        close_fd(below);
                         continue;
                 }
                 r = mkdirat(to, e->d_name, 0755) < 0 ? -errno : 0;
@@ -229,6 +239,10 @@ static int copy_folder(struct Template *t, const char *path) {
         int from = open_in_root(t->source, path, O_RDONLY | O_DIRECTORY);
         if (from < 0)
                 return is_absent(from) ? 0 : from;
+        if (!is_public_folder(from)) {
+                close_fd(from);
+                return 0;
+        }
         int r = mkdirat(t->root, path, 0755) < 0 ? -errno : 0;
         _cleanup_close_ int to = openat(t->root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (r < 0 || to < 0) {

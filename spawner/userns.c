@@ -2,6 +2,7 @@
 #include "spawner/userns.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/securebits.h>
 #include <sched.h>
 #include <signal.h>
@@ -11,6 +12,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "spawner/privileges.h"
 #include "spawner/slots.h"
 
 static int write_map(pid_t pid, const char *file, const char *map) {
@@ -37,11 +39,23 @@ static int bound_users(void) {
 }
 
 /* The namespace takes its bounds for all cells together from its maker; each cell's own are in step_rlimits. */
+static const int shared_limits[] = {RLIMIT_MSGQUEUE, RLIMIT_SIGPENDING, RLIMIT_MEMLOCK};
+
 static void lift_shared_limits(void) {
-        static const int shared[] = {RLIMIT_MSGQUEUE, RLIMIT_SIGPENDING, RLIMIT_MEMLOCK};
         const struct rlimit none = {RLIM_INFINITY, RLIM_INFINITY};
-        for (size_t i = 0; i < ELEMENTSOF(shared); i++)
-                (void) setrlimit((__rlimit_resource_t) shared[i], &none); /* without the right to, the inherited ones stay */
+        for (size_t i = 0; i < ELEMENTSOF(shared_limits); i++)
+                (void) setrlimit((__rlimit_resource_t) shared_limits[i], &none); /* without the right to, the inherited ones stay: userns_remark */
+}
+
+const char *userns_remark(void) {
+        struct rlimit now;
+        if (privileges_have(PRIVILEGE(SYS_RESOURCE)))
+                return NULL;
+        for (size_t i = 0; i < ELEMENTSOF(shared_limits); i++)
+                if (getrlimit((__rlimit_resource_t) shared_limits[i], &now) == 0 && now.rlim_max != RLIM_INFINITY)
+                        return "all cells of a runtime share the limits of pending signals, locked memory and message queues that this process was started "
+                               "with; start it with LimitSIGPENDING=, LimitMEMLOCK= and LimitMSGQUEUE=infinity";
+        return NULL;
 }
 
 /* Owned by the uid that is its root, and not by the host's: else what cells use up would be root's. The capabilities stay, since systems

@@ -5,3 +5,5 @@
 
 /* Inside 0 is uid-range START + index; inside 1000 and up are the slots. Returns the namespace's descriptor. */
 int userns_make(const struct Config *config, unsigned index, int *ret);
+/* One line for the operator where cells share limits that they should not, else NULL. Before rights are given up. */
+const char *userns_remark(void);

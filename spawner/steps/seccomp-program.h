@@ -13,7 +13,7 @@ struct SeccompProgram {
 };
 
 /* Which rule answers a call: its first denial by conditions that holds, else a permission by conditions that holds, else its rule without
- * conditions, else ENOSYS. Other architectures end the process. On -EINVAL ret_error says what is wrong; -EFBIG: the kernel takes at most
+ * conditions, else ENOSYS, as all calls of other architectures. On -EINVAL ret_error says what is wrong; -EFBIG: the kernel takes at most
  * 4096 instructions. */
 int seccomp_program_compile(const struct Policy *policy, bool debug, struct SeccompProgram *ret, char **ret_error);
 void seccomp_program_done(struct SeccompProgram *p);

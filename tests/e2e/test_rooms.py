@@ -39,6 +39,8 @@ def test_server_is_nobody(daemon):
     for which in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
         assert not capabilities(pid, which), which
     assert machine.status_field(pid, "NoNewPrivs") == ["1"]
+    if "libasan" not in open(f"/proc/{pid}/maps").read():
+        assert machine.status_field(pid, "Seccomp") == ["2"], "the server could start processes"
 
 
 def test_server_never_forks(daemon):

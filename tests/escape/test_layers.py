@@ -28,6 +28,9 @@ WAIVABLE = [
     ("seccomp", [], "deny-namespaces.c", "clone3 without flags"),
     ("seccomp", [], "deny-sockets.c", "family 16"),
     ("seccomp", [], "deny-core-dump.c", "setrlimit to 0"),
+    ("seccomp", [], "deny-parent.c", "a sibling"),
+    ("seccomp", [], "deny-host-watch.c", "a signal for each file of /usr"),
+    ("seccomp", [], "deny-host-watch.c", "flushing the host's disk by fsync"),
     ("seccomp", ["keyring"], "deny-foreign-abi.c", "int80 getpid"),
     ("landlock", [], "deny-devices.c", "making /workspace/xwhiteout"),
     ("landlock", ["network_namespace"], "deny-host-sockets.py", "an abstract socket of the host '"),
@@ -187,6 +190,15 @@ def test_separate_uids(only_what_cannot_be_waived):
         daemon.cancel(call.id)
         call.wait()
     assert sorted(c.outcome for c in calls) == ["CANCELLED", "SIGNALED"] and signal.SIGKILL in [c.result.signal for c in calls]
+
+
+def test_a_sibling_of_the_main_process_is_buried(make_daemon):
+    """Without seccomp a program can make children of the spawner's (CLONE_PARENT): their cells end all the same, and their places come back."""
+    daemon = make_daemon(config={"spawner": {"max-cells": 2}}, waive=machine.missing_controllers() + ["seccomp"])
+    code = "import ctypes, os\nfor _ in range(20):\n    ctypes.CDLL(None).syscall(56, 0x8000 | 17, 0, 0, 0, 0) or os._exit(0)\nprint('made')"
+    for _ in range(6):
+        assert daemon.run(code, "python").stdout == b"made\n"
+    assert machine.wait_until(lambda: not [p for p in machine.children(daemon.spawner) if machine.status_field(p, "State")[0] == "Z"], 3)
 
 
 def test_the_table_is_whole(daemon):

@@ -25,7 +25,7 @@ for name in ('\\0same', '/tmp/sock', '/dev/shm/sock'):
     s = socket.socket(socket.AF_UNIX); s.bind(name); s.listen(); listeners.append(s)
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall(248, b'user', b'k', b'secret-of-A', 11, -4)
-queue = libc.mq_open(b'/left', os.O_CREAT | os.O_RDWR, 0o666, None)
+assert libc.msgget(4711, 0o1666) >= 0
 print('up', os.getpid(), flush=True)
 time.sleep(60)
 """
@@ -60,7 +60,7 @@ for pid in range(2, 5000):
 libc = ctypes.CDLL(None, use_errno=True)
 if libc.syscall(250, 10, -4, b'user', b'k', 0) >= 0:
     found.append('key')
-if libc.mq_open(b'/left', os.O_RDWR, 0o666, None) >= 0:
+if libc.msgget(4711, 0) >= 0:
     found.append('queue')
 for path in ('/proc/keys', '/proc/key-users', '/proc/net/unix', '/proc/net/tcp'):
     try:

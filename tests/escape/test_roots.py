@@ -1,6 +1,8 @@
 """Programs that give rights to whoever runs them, in a runtime's own root: the set-uid bit, the set-gid bit and file capabilities give nothing.
 (ESC-27, ESC-30; CVE-2022-0492 and all that begins with a set-uid helper.)"""
 import os
+import re
+import shutil
 import struct
 import subprocess
 import tempfile
@@ -88,6 +90,44 @@ def test_several_versions_side_by_side(make_daemon, root):
         assert b"/usr/share/one" in one.stdout and b"/usr/share/one" not in two.stdout
         assert b"/usr/bin/setuid" in one.stdout and two.stdout.count(b"/usr/") == 2, two.stdout
         assert daemon.run("echo host", "bash").stdout == b"host\n"
+
+
+def test_what_others_may_not_read_is_not_in_cells(make_daemon, root):
+    """/etc is copied by root, for everyone: what the owner of the root keeps from others stays out, file by file and folder by folder."""
+    etc = f"{root}/etc/python3"
+    os.makedirs(f"{etc}/private")
+    os.makedirs(f"{etc}/public")
+    for name, mode in (("secret", 0o600), ("group", 0o640), ("open", 0o644), ("private/key", 0o644), ("public/key", 0o600), ("public/open", 0o644)):
+        with open(f"{etc}/{name}", "w") as file:
+            file.write(name)
+        os.chmod(f"{etc}/{name}", mode)
+    os.chmod(f"{etc}/private", 0o700)
+    os.makedirs(f"{root}/etc/perl")
+    os.chmod(f"{root}/etc/perl", 0o750)
+    with open(f"{root}/etc/services", "w") as file:
+        file.write("services")
+    os.chmod(f"{root}/etc/services", 0o600)
+    for program in ("bash", "find"):
+        copy_program(root, program)
+    daemon = make_daemon(start=False)
+    (daemon.folder / "runtimes.d").mkdir()
+    (daemon.folder / "runtimes.d" / "own.conf").write_text(f"[runtime]\nroot = {root}\nexec = /usr/bin/bash\ncode-name = main\n")
+    daemon.start()
+    found = daemon.run("/usr/bin/find /etc/python3 /etc/perl /etc/services", "own")
+    assert sorted(found.stdout.decode().split()) == ["/etc/python3", "/etc/python3/open", "/etc/python3/public", "/etc/python3/public/open"], found
+
+
+def copy_program(root, name):
+    """With the libraries that it needs."""
+    real = shutil.which(name)
+    shutil.copy(real, f"{root}/usr/bin/{name}")
+    for library in re.findall(r"(/\S+)", subprocess.run(["ldd", real], capture_output=True, text=True, check=True).stdout):
+        to = f"{root}/usr/{re.sub('^/(usr/)?', '', library)}"
+        os.makedirs(os.path.dirname(to), exist_ok=True)
+        shutil.copy(library, to)
+    for link in ("lib", "lib64"):
+        if not os.path.lexists(f"{root}/{link}"):
+            os.symlink(f"usr/{link}", f"{root}/{link}")
 
 
 def test_a_root_that_is_none_stops_the_start(make_daemon, root):

@@ -88,7 +88,7 @@ static void causes_and_cures(void **state) {
         struct Machine m[] = {
                 [0] = good_machine(), [1] = good_machine(), [2] = good_machine(), [3] = good_machine(), [4] = good_machine(),
                 [5] = good_machine(), [6] = good_machine(), [7] = good_machine(), [8] = good_machine(), [9] = good_machine(),
-                [10] = good_machine(), [11] = good_machine(), [12] = good_machine(),
+                [10] = good_machine(), [11] = good_machine(), [12] = good_machine(), [13] = good_machine(),
         };
         m[0].max_user_namespaces = 0;
         m[1].apparmor_userns = 1;
@@ -100,7 +100,8 @@ static void causes_and_cures(void **state) {
         m[7].cgroup = CGROUP_NONE;
         m[8].proc_is_masked = true;
         m[9].userns_clone = 0;
-        m[10].core_is_piped = true;
+        m[10].core_pattern = '|';
+        m[13].core_pattern = '@';
         m[11].has_keys = false;
         m[12].cgroup_is_read_only = true;
         static const struct {
@@ -120,6 +121,7 @@ static void causes_and_cures(void **state) {
                 [10] = {LAYER_CORE_LIMIT, "core_pattern", "LimitCORE=1"},
                 [11] = {LAYER_KEYRING, "no keyrings", "CONFIG_KEYS"},
                 [12] = {LAYER_CGROUP, "read-only", "privileged"},
+                [13] = {LAYER_CORE_LIMIT, "is a socket", "without @"},
         };
         for (size_t i = 0; i < ELEMENTSOF(expected); i++) {
                 struct Layers l = {};

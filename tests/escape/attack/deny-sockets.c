@@ -1,5 +1,5 @@
 /* Families of sockets beyond Unix and IP, raw sockets, and protocols whose first socket loads a module into the kernel.
- * ATTEMPTS: 270 */
+ * ATTEMPTS: 375 */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -38,19 +38,37 @@ static void families(void) {
         attempt("netlink with high bits", any_socket(0x100000000UL | AF_NETLINK, 0));
         attempt("packet with high bits", any_socket(0xffffffff00000000UL | AF_PACKET, 0x300));
         attempt("negative family", any_socket(~0UL, 0));
+}
+
+/* The kernel makes both sockets of a pair, and loads the module of their family, before it asks whether that family has pairs. */
+static void pairs(void) {
+        char name[64];
         int pair[2];
-        attempt("pair of netlink", socketpair(AF_NETLINK, SOCK_RAW, 0, pair));
-        attempt("pair of tipc", socketpair(30, SOCK_SEQPACKET, 0, pair));
+        for (unsigned family = 2; family < 46; family++) {
+                snprintf(name, sizeof name, "pair of family %u", family);
+                attempt_because(name, socketpair((int) family, SOCK_SEQPACKET, 0, pair), EAFNOSUPPORT);
+        }
+        attempt_because("pair of raw netlink", socketpair(AF_NETLINK, SOCK_RAW, 0, pair), EAFNOSUPPORT);
+        attempt_because("pair of unix with high bits", syscall(SYS_socketpair, 0x100000000UL | AF_UNIX, SOCK_STREAM, 0, pair), EAFNOSUPPORT);
 }
 
 static void raw(void) {
         attempt("raw icmp", socket(AF_INET, SOCK_RAW, IPPROTO_ICMP));
         attempt("raw", socket(AF_INET, SOCK_RAW, IPPROTO_RAW));
         attempt("raw icmp6", socket(AF_INET6, SOCK_RAW, IPPROTO_ICMPV6));
-        attempt("packet by its old name", socket(AF_INET, SOCK_PACKET, 0x300));
+        attempt_because("packet by its old name", socket(AF_INET, SOCK_PACKET, 0), ESOCKTNOSUPPORT);
+        attempt_because("packet by its old name, without waiting", socket(AF_INET, SOCK_PACKET | SOCK_NONBLOCK, 0), ESOCKTNOSUPPORT);
+        attempt("packet by its old name, all protocols", socket(AF_INET, SOCK_PACKET, 0x300));
 }
 
 static void protocols(void) {
+        char name[64];
+        for (int protocol = 2; protocol < 64; protocol++) {
+                if (protocol == IPPROTO_TCP || protocol == IPPROTO_UDP || protocol == IPPROTO_ICMPV6)
+                        continue;
+                snprintf(name, sizeof name, "protocol %d", protocol);
+                attempt_because(name, socket(AF_INET, SOCK_STREAM, protocol), EPROTONOSUPPORT);
+        }
         attempt("sctp", socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP));
         attempt("sctp packets", socket(AF_INET, SOCK_SEQPACKET, IPPROTO_SCTP));
         attempt("dccp", socket(AF_INET, SOCK_DCCP, IPPROTO_DCCP));
@@ -82,6 +100,7 @@ static void upper_layers(void) {
 
 int main(void) {
         families();
+        pairs();
         raw();
         protocols();
         upper_layers();

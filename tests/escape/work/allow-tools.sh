@@ -1,4 +1,4 @@
-# git, gcc, tar, sed, awk, find, xargs, sort, jobs and traps, as scripts use them.
+# git, gcc, gpg, tar, sed, awk, find, xargs, sort, jobs and traps, as scripts use them.
 # PROFILE: data
 set -euo pipefail
 
@@ -32,6 +32,11 @@ C
 gcc -O2 -pthread -o p p.c
 test "$(./p)" = compiled
 gcc -static -o q p.c && ./q >/dev/null
+
+gcc -fsanitize=address -g -o sanitized p.c
+test "$(ASAN_OPTIONS=detect_leaks=0 ./sanitized)" = compiled
+if command -v gpg >/dev/null; then gpg --list-keys >/dev/null 2>&1; fi
+dd if=/dev/zero of=synced bs=4096 count=2 conv=fsync status=none && sync synced && sync
 
 tar -czf a.tar.gz repo && mkdir out && tar -xzf a.tar.gz -C out
 test "$(find out -name file | wc -l)" = 1
