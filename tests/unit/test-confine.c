@@ -49,7 +49,7 @@ static int confined(void) {
 }
 
 static void no_process_and_no_program(void **state) {
-        int status;
+        int status = 0;
         pid_t pid = fork();
         if (pid == 0)
                 _exit(confined());

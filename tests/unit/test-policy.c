@@ -323,7 +323,10 @@ static void compare_all(const struct Policy *p) {
         if (seccomp_program_compile(p, false, &program, &error) < 0)
                 fail_msg("%s", error ? error : "does not compile");
         for (int nr = 0; nr < 1024 + (int) ELEMENTSOF(odd); nr++) {
-                struct Call call = { .data = { .nr = nr < 1024 ? nr : odd[nr - 1024], .arch = seccomp_arch_native() } };
+                struct Call call;
+                memset(&call, 0, sizeof call);
+                call.data.nr = nr < 1024 ? nr : odd[nr - 1024];
+                call.data.arch = seccomp_arch_native();
                 char *name _cleanup_free_ = call.data.nr < 1024 ? seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, call.data.nr) : NULL;
                 call.name = name;
                 for (size_t i = 0; i < ELEMENTSOF(newer); i++)
