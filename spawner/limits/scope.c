@@ -181,6 +181,10 @@ static void scope_stop(struct Scope *c) {
 static void scope_begin_leaving(struct Scope *c) {
         scope_set_state(c, SCOPE_LEAVING);
         leader_end(c);
+        if (c->is_removed && folder_is_gone(c)) {
+                scope_gone(c);
+                return;
+        }
         scope_time(c, LEAVE_TIME);
         if (folder_is_gone(c))
                 scope_tell_left(c, 0);
@@ -206,7 +210,8 @@ void scope_fail(struct Scope *c, int error, const char *why) {
                 return;
         c->given_up = true;
         c->on_up = NULL;
-        log_warning_errno(error, "No scope %s (%s): %m", c->name, why);
+        if (error != -ECANCELED)
+                log_warning_errno(error, "There is no scope %s (%s): %m", c->name, why);
         leaders_withdraw(c->owner->leaders, &c->wish);
         leader_end(c);
         if (c->state == SCOPE_NEW || c->state == SCOPE_WAITING)
@@ -330,7 +335,6 @@ static void scope_on_stop_answer(struct Scope *c, int answer, const char *words)
                         log_warning_errno(answer, "PID 1 does not stop %s (%s): %m", c->name, words);
                 scopes_look_again(c->owner);
         }
-        scopes_pump(c->owner);
 }
 
 static void scope_on_answer(struct ManagerCall *call, int answer, const char *words) {
@@ -394,12 +398,11 @@ void scope_on_job(struct Scope *c, const char *result) {
 }
 
 void scope_on_removed(struct Scope *c) {
-        if (c->state == SCOPE_LEAVING || c->state == SCOPE_STOPPING) {
+        /* One that is up has had its processes killed, by us or by others: whoever has it learns so from them. */
+        if (c->state == SCOPE_LEAVING || c->state == SCOPE_STOPPING)
                 scope_gone(c);
-        } else if (c->state == SCOPE_UP && folder_is_gone(c)) {
-                /* Somebody stopped it. Whoever has it learns so from the processes that died. */
-                log_warning("Scope %s was stopped by somebody else.", c->name);
-        }
+        else if (c->state == SCOPE_UP)
+                c->is_removed = true;
 }
 
 void scope_on_seen(struct Scope *c, bool is_active, bool is_settled) {
@@ -413,6 +416,8 @@ void scope_on_seen(struct Scope *c, bool is_active, bool is_settled) {
 void scope_on_missing(struct Scope *c) {
         if (c->state == SCOPE_LEAVING || c->state == SCOPE_STOPPING) {
                 scope_gone(c);
+        } else if (c->state == SCOPE_UP) {
+                c->is_removed = true;
         } else if (c->state == SCOPE_ASKED && !c->call.slot) {
                 scopes_landed(c->owner, &c->in_flight);
                 if (c->given_up || c->answered) {

@@ -61,6 +61,7 @@ struct Scope {
         bool retried;        /* asked for a second time, after the first was lost */
         bool given_up;       /* the user was told that it failed */
         bool seen;           /* in the list under way */
+        bool is_removed;     /* PID 1 says that it has forgotten it, while it was up */
         bool removing;       /* by the janitor */
         unsigned stops;      /* how often PID 1 was told to stop it */
         unsigned removals;   /* how often its folder could not be removed with nobody waiting for that */

@@ -4,8 +4,10 @@
  *   load stream ADDRESS BYTES                         one ExecuteStream of BYTES to a reader that keeps up
  *   load stop ADDRESS BYTES                           the same, but reads nothing after `started` until its stdin closes
  *   load delay ADDRESS COUNT                          time from write() in the cell to the message here
+ *   load ends ADDRESS CALLERS COUNT                   COUNT calls, a third each ended, timed out, out of memory
  *
- * Each prints one JSON object. Every answer is checked: a call that did not end COMPLETED, or a byte that is missing, is an error. */
+ * Each prints one JSON object. Every answer is checked: a call that did not end as it should (COMPLETED, but in `ends`), or a byte that is
+ * missing, is an error. */
 #include <errno.h>
 #include <grpc/byte_buffer_reader.h>
 #include <grpc/grpc.h>
@@ -41,6 +43,7 @@ struct Caller {
         grpc_status_code status;
         grpc_slice details;
         uint64_t began;
+        Glovebox__V1__Outcome wanted; /* 0: COMPLETED */
 };
 
 static uint64_t now_ns(void) {
@@ -78,20 +81,25 @@ static void add_sample(struct Load *l, uint64_t value) {
                 l->samples[l->n_samples++] = value;
 }
 
+static grpc_slice pack_limited(const char *runtime, const char *code, Glovebox__V1__Limits *limits) {
+        Glovebox__V1__ExecuteRequest r = GLOVEBOX__V1__EXECUTE_REQUEST__INIT;
+
+        r.runtime = (char *) runtime;
+        r.code = (char *) code;
+        r.limits = limits;
+        grpc_slice s = grpc_slice_malloc(glovebox__v1__execute_request__get_packed_size(&r));
+        (void) glovebox__v1__execute_request__pack(&r, GRPC_SLICE_START_PTR(s));
+        return s;
+}
+
 static grpc_slice pack_request(const char *runtime, const char *code, uint64_t output_bytes) {
         Glovebox__V1__Limits limits = GLOVEBOX__V1__LIMITS__INIT;
         Google__Protobuf__Duration timeout = GOOGLE__PROTOBUF__DURATION__INIT;
-        Glovebox__V1__ExecuteRequest r = GLOVEBOX__V1__EXECUTE_REQUEST__INIT;
 
         timeout.seconds = CALL_DEADLINE_S;
         limits.output_bytes = output_bytes;
         limits.timeout = &timeout;
-        r.runtime = (char *) runtime;
-        r.code = (char *) code;
-        r.limits = &limits;
-        grpc_slice s = grpc_slice_malloc(glovebox__v1__execute_request__get_packed_size(&r));
-        (void) glovebox__v1__execute_request__pack(&r, GRPC_SLICE_START_PTR(s));
-        return s;
+        return pack_limited(runtime, code, &limits);
 }
 
 static void caller_open(struct Caller *c, struct Load *l) {
@@ -161,14 +169,16 @@ static void execute(struct Caller *c) {
         batch(c, ops, ELEMENTSOF(ops));
 }
 
-static bool completed(grpc_byte_buffer *reply) {
+static bool ended_as(grpc_byte_buffer *reply, Glovebox__V1__Outcome wanted) {
         grpc_byte_buffer_reader reader;
 
         if (!reply || !grpc_byte_buffer_reader_init(&reader, reply))
                 return false;
         grpc_slice s = grpc_byte_buffer_reader_readall(&reader);
         Glovebox__V1__ExecuteResponse *r = glovebox__v1__execute_response__unpack(NULL, GRPC_SLICE_LENGTH(s), GRPC_SLICE_START_PTR(s));
-        bool ok = r && r->result && r->result->outcome == GLOVEBOX__V1__OUTCOME__OUTCOME_COMPLETED;
+        bool ok = r && r->result && r->result->outcome == wanted;
+        if (r && r->result && !ok)
+                (void) fprintf(stderr, "outcome %d instead of %d: %s\n", (int) r->result->outcome, (int) wanted, r->result->message);
         if (r)
                 glovebox__v1__execute_response__free_unpacked(r, NULL);
         grpc_slice_unref(s);
@@ -179,7 +189,7 @@ static bool completed(grpc_byte_buffer *reply) {
 static void executed(struct Caller *c) {
         struct Load *l = c->load;
 
-        if (c->status == GRPC_STATUS_OK && completed(c->reply))
+        if (c->status == GRPC_STATUS_OK && ended_as(c->reply, c->wanted ? c->wanted : GLOVEBOX__V1__OUTCOME__OUTCOME_COMPLETED))
                 add_sample(l, now_ns() - c->began);
         else if (l->n_errors++ == 0)
                 (void) fprintf(stderr, "first error: status %d: %.*s\n", (int) c->status, (int) GRPC_SLICE_LENGTH(c->details),
@@ -208,6 +218,57 @@ static void run_calls(struct Load *l, size_t n_callers, double seconds, const ch
                         execute(c);
                 else
                         live--;
+        }
+        print_samples(l, (double) (now_ns() - began) / 1e9);
+        for (size_t i = 0; i < n_callers; i++)
+                caller_close(&callers[i]);
+}
+
+/* ends */
+
+/* Ways to end, none of which is killed while it forks. */
+static const struct {
+        const char *code;
+        int32_t timeout_ms;
+        uint64_t memory_bytes;
+        Glovebox__V1__Outcome outcome;
+} ends[] = {
+        { "true", 60000, 0, GLOVEBOX__V1__OUTCOME__OUTCOME_COMPLETED },
+        { "while :; do :; done", 50, 0, GLOVEBOX__V1__OUTCOME__OUTCOME_TIMED_OUT },
+        { "x=x; while :; do x=$x$x; done", 60000, 16 * MIB, GLOVEBOX__V1__OUTCOME__OUTCOME_OUT_OF_MEMORY },
+};
+
+static void begin_end(struct Caller *c, size_t kind) {
+        Glovebox__V1__Limits limits = GLOVEBOX__V1__LIMITS__INIT;
+        Google__Protobuf__Duration timeout = GOOGLE__PROTOBUF__DURATION__INIT;
+
+        timeout.seconds = ends[kind].timeout_ms / 1000;
+        timeout.nanos = ends[kind].timeout_ms % 1000 * 1000000;
+        limits.timeout = &timeout;
+        limits.memory_bytes = ends[kind].memory_bytes;
+        c->wanted = ends[kind].outcome;
+        c->request = pack_limited("bash", ends[kind].code, &limits);
+        execute(c);
+}
+
+static void run_ends(struct Load *l, size_t n_callers, size_t count) {
+        static struct Caller callers[CALLERS_MAX];
+        size_t begun = 0;
+        bool ok;
+
+        n_callers = MIN(n_callers, count);
+        for (size_t i = 0; i < n_callers; i++)
+                caller_open(&callers[i], l);
+        uint64_t began = now_ns();
+        for (; begun < n_callers; begun++)
+                begin_end(&callers[begun], begun % ELEMENTSOF(ends));
+        for (size_t done = 0; done < count; done++) {
+                struct Caller *c = next(l, &ok);
+                executed(c);
+                grpc_slice_unref(c->request);
+                c->request = grpc_empty_slice();
+                if (begun < count)
+                        begin_end(c, begun++ % ELEMENTSOF(ends));
         }
         print_samples(l, (double) (now_ns() - began) / 1e9);
         for (size_t i = 0; i < n_callers; i++)
@@ -417,8 +478,11 @@ int main(int argc, char **argv) {
                 run_stop(&l, number(argv[3], GIB));
         else if (strcmp(mode, "delay") == 0 && argc == 4)
                 run_delay(&l, (unsigned) number(argv[3], 100000));
+        else if (strcmp(mode, "ends") == 0 && argc == 5)
+                run_ends(&l, number(argv[3], CALLERS_MAX), number(argv[4], 100000));
         else
-                fail("usage: load calls ADDRESS CALLERS SECONDS RUNTIME CODE | stream ADDRESS BYTES | stop ADDRESS BYTES | delay ADDRESS COUNT");
+                fail("usage: load calls ADDRESS CALLERS SECONDS RUNTIME CODE | stream ADDRESS BYTES | stop ADDRESS BYTES | delay ADDRESS COUNT | "
+                     "ends ADDRESS CALLERS COUNT");
         grpc_completion_queue_shutdown(l.queue);
         while (grpc_completion_queue_next(l.queue, gpr_inf_future(GPR_CLOCK_REALTIME), NULL).type != GRPC_QUEUE_SHUTDOWN)
                 ;
