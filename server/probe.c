@@ -165,7 +165,7 @@ static int probe_on_deadline(sd_event_source *source, uint64_t usec, void *userd
 
 static int probe_start(struct Executions *x, struct RuntimeStatus *status) {
         struct Probe *p _cleanup_(probe_freep) = calloc(1, sizeof *p);
-        struct LeaseRequest request = { .runtime = status->name, .tag = "version", .limits = x->config->defaults, .probe_version = true };
+        struct LeaseRequest request = { .runtime = status->name, .tag = "", .limits = x->config->defaults, .probe_version = true };
 
         if (!p)
                 return -ENOMEM;

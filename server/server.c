@@ -13,7 +13,7 @@
 
 #define CALLS_DEADLINE (3 * USEC_PER_SEC)
 /* On top of drain-deadline: cancelled executions end, then their calls hear of it. */
-#define STOP_MARGIN (15 * USEC_PER_SEC)
+#define STOP_MARGIN (20 * USEC_PER_SEC)
 /* So long a start waits for the spawner. Then it is over all the same, and callers hear that no cell can be made. */
 #define SPAWNER_DEADLINE (15 * USEC_PER_SEC)
 

@@ -284,7 +284,7 @@ static void probe_done(struct Probe *p) {
 /* One cell, one probe. A negative errno: the machinery broke, a failing step is in p. */
 static int probe_run(struct Probe *p, unsigned runtime, uint32_t without) {
         static uint64_t last_id;
-        const struct CellSpec spec = {.id = ++last_id, .runtime = runtime, .kind = &native_kind, .limits = probe_limits, .tag = "probe"};
+        const struct CellSpec spec = {.id = ++last_id, .runtime = runtime, .kind = &native_kind, .limits = probe_limits, .tag = ""};
         const struct RunSpec run = {.number = 1, .limits = probe_limits, .probe = true, .without = without};
         p->owner = (struct CellOwner) {.send = probe_on_message, .on_closed = probe_on_closed, .userdata = p};
         int r = cell_new(p->world, &spec, &p->owner, &p->cell);

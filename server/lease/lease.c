@@ -233,6 +233,6 @@ void lease_close(struct Lease *l) {
         if (r < 0 && r != -ENOTCONN)
                 log_warning_errno(r, "Failed to give a cell back: %m");
         r = sd_event_add_time_relative(l->link->event, &l->deadline, CLOCK_MONOTONIC, CLOSE_DEADLINE, 0, lease_on_deadline, l);
-        if (r < 0)
+        if (r < 0 && r != -ESTALE) /* the loop is over: nobody waits any more */
                 log_error_errno(r, "Failed to set a deadline: %m");
 }
