@@ -11,6 +11,7 @@
 struct Cell;
 struct CellKind;
 struct Run;
+struct Observer;
 
 struct Layers;
 struct SeccompProgram;
@@ -21,6 +22,7 @@ struct CellWorld {
         const struct Config *config;
         struct Slots *slots;
         struct Builder *builder;
+        struct Observer *observer;
         struct Cgroups *cgroups;
         char **io_max;          /* of each run leaf, as the kernel wants it */
         int start_program;      /* sealed memfd of glovebox-start */
@@ -81,8 +83,8 @@ struct CellKind {
         void (*finish)(struct Cell *c);
         /* One of the cell's file systems has no block or no inode left. */
         bool (*is_full)(struct Cell *c);
-        /* What the run's processes wait for: words that follow "was". */
-        const char *(*waiting_for)(struct Cell *c);
+        /* Finds out what the run's processes wait for; cell_on_waiting is called once, later or from inside. */
+        void (*ask_waiting)(struct Cell *c);
         /* Ends everything; cell_on_destroyed is called once, later or from inside. */
         void (*destroy)(struct Cell *c);
         /* Frees what it keeps for the cell; the last call. */

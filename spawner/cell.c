@@ -209,14 +209,26 @@ void cell_end_run(struct Cell *c, uint64_t run) {
                 cell_fail(c, r, "end the run");
 }
 
-void cell_ask_waiting(struct Cell *c, uint64_t run) {
-        if (c->state >= CELL_CLOSING)
-                return;
+static void tell_waiting(struct Cell *c, uint64_t run, const char *words) {
         Glovebox__Internal__WaitingFor m = GLOVEBOX__INTERNAL__WAITING_FOR__INIT;
         m.cell = c->id;
         m.run = run;
-        m.what = c->state == CELL_RUNNING && run == c->run.number ? (char *) c->kind->waiting_for(c) : (char *) "";
+        m.what = (char *) words;
         cell_send(c, FROM_SPAWNER(WAITING_FOR, waiting_for, &m), NULL);
+}
+
+void cell_ask_waiting(struct Cell *c, uint64_t run) {
+        if (c->state >= CELL_CLOSING)
+                return;
+        if (c->state == CELL_RUNNING && run == c->run.number)
+                c->kind->ask_waiting(c);
+        else
+                tell_waiting(c, run, "");
+}
+
+void cell_on_waiting(struct Cell *c, const char *words) {
+        if (c->state < CELL_CLOSING)
+                tell_waiting(c, c->run.number, words);
 }
 
 void cell_close(struct Cell *c) {

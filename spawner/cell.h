@@ -71,6 +71,8 @@ void cell_refuse_run(struct Cell *c, int error, const char *step);
 void cell_on_prepared(struct Cell *c, int error, const char *step);
 void cell_on_main_exit(struct Cell *c, const struct MainExit *e);
 void cell_on_lost(struct Cell *c);
+/* words follow "was". */
+void cell_on_waiting(struct Cell *c, const char *words);
 void cell_on_destroyed(struct Cell *c, const char *left);
 
 const char *cell_state_name(enum CellState s);

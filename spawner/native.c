@@ -10,11 +10,12 @@
 #include "common/log.h"
 #include "spawner/builder.h"
 #include "spawner/cell.h"
+#include "spawner/limits/io.h"
+#include "spawner/observer.h"
 #include "spawner/run.h"
 #include "spawner/slots.h"
 #include "spawner/space.h"
 #include "spawner/trace.h"
-#include "spawner/waiting.h"
 
 #define DESTROY_TIME (10 * USEC_PER_SEC)
 #define REMOVE_PAUSE (5 * USEC_PER_MSEC)
@@ -32,6 +33,7 @@ struct Native {
         sd_event_source *init_source;
         struct Space space;
         struct Run run;
+        struct Look look;
         struct FactSpec told;     /* of its machine */
         bool destroying;
         struct Wait gone;
@@ -75,7 +77,9 @@ static void native_on_built(struct Build *b, int error, const char *step, pid_t 
 
 static int native_build(struct Native *n) {
         struct Cell *c = n->cell;
-        int r = leaf_make(&n->init_leaf, n->cgroup->dir, "init", cgroups(n)->controllers, NULL);
+        int r = cell_bound(n->cgroup->dir, cgroups(n)->controllers, &c->limits);
+        if (r >= 0)
+                r = leaf_make(&n->init_leaf, n->cgroup->dir, "init", cgroups(n)->controllers, NULL);
         if (r < 0)
                 return r;
         n->build.request = (struct ConstructRequest) {
@@ -108,6 +112,11 @@ static void native_on_cgroup(struct CellCgroup *g, int error, void *userdata) {
                 cell_on_prepared(n->cell, error, "cgroup of the cell");
 }
 
+static void native_on_seen(struct Look *l, enum Waiting waiting) {
+        struct Native *n = CONTAINER_OF(l, struct Native, look);
+        cell_on_waiting(n->cell, waiting_words(waiting));
+}
+
 static bool native_is_gone(void *userdata);
 static void native_on_gone(int error, void *userdata);
 
@@ -118,6 +127,7 @@ static int native_prepare(struct Cell *c) {
         *n = (struct Native) {
                 .cell = c, .slot = -1, .init = -EBADF, .init_leaf = {.dir = -EBADF, .events = -EBADF},
                 .gone = {.is_over = native_is_gone, .on_over = native_on_gone, .userdata = n},
+                .look = {.on_seen = native_on_seen},
         };
         run_init(&n->run);
         space_init(&n->space);
@@ -220,6 +230,7 @@ static bool native_is_over(struct Cell *c) {
 
 static void native_finish(struct Cell *c) {
         struct Native *n = c->impl;
+        observer_forget(c->world->observer, &n->look);
         if (n->run.has_leaf)
                 cgroups(n)->driver->remove_leaf(n->cgroup, n->run.leaf.name);
         run_done(&n->run);
@@ -230,9 +241,10 @@ static bool native_is_full(struct Cell *c) {
         return space_is_full(&n->space);
 }
 
-static const char *native_waiting_for(struct Cell *c) {
+static void native_ask_waiting(struct Cell *c) {
         struct Native *n = c->impl;
-        return waiting_words(n->run.has_leaf ? waiting_look(n->run.leaf.dir) : WAITING_UNKNOWN);
+        if (!n->run.has_leaf || observer_look(c->world->observer, n->run.leaf.dir, &n->look) < 0)
+                cell_on_waiting(c, waiting_words(WAITING_UNKNOWN));
 }
 
 /* Destroying: kill, wait until no process is left, remove the cgroups, give the slot back. */
@@ -338,6 +350,7 @@ static void native_done(struct Cell *c) {
         if (!n)
                 return;
         wait_stop(&n->gone);
+        observer_forget(c->world->observer, &n->look);
         sd_event_source_disable_unref(n->init_source);
         sd_event_source_disable_unref(n->retry);
         space_done(&n->space);
@@ -359,7 +372,7 @@ const struct CellKind native_kind = {
         .is_over = native_is_over,
         .finish = native_finish,
         .is_full = native_is_full,
-        .waiting_for = native_waiting_for,
+        .ask_waiting = native_ask_waiting,
         .destroy = native_destroy,
         .done = native_done,
 };

@@ -27,6 +27,7 @@
 #include "spawner/limits/tree.h"
 #include "spawner/machine.h"
 #include "spawner/message.h"
+#include "spawner/observer.h"
 #include "spawner/privileges.h"
 #include "spawner/probing.h"
 #include "spawner/program.h"
@@ -371,8 +372,11 @@ static int wait_for_builder(struct Spawner *s, char **ret_error) {
         return r < 0 ? complain(ret_error, r, "cannot make the template of the cells, at \"%s\": %s", step, strerror(-r)) : 0;
 }
 
-static int start_builder(struct Spawner *s, char **ret_error) {
-        int r = builder_new(s->world.event, &s->plan, &s->world.builder);
+static int start_helpers(struct Spawner *s, char **ret_error) {
+        int r = observer_new(s->world.event, &s->world.observer);
+        if (r < 0)
+                return complain(ret_error, r, "cannot start the process that looks at runs: %s", strerror(-r));
+        r = builder_new(s->world.event, &s->plan, &s->world.builder);
         return r < 0 ? complain(ret_error, r, "cannot start the builder: %s", strerror(-r)) : wait_for_builder(s, ret_error);
 }
 
@@ -531,7 +535,7 @@ static int spawner_start(struct Spawner *s, const struct SpawnerSetup *setup, ch
         if (r < 0)
                 return r;
         s->stage = LAYER_MOUNT_NAMESPACE;
-        r = start_builder(s, ret_error);
+        r = start_helpers(s, ret_error);
         s->stage = r >= 0 ? LAYER_NONE : s->stage;
         if (r >= 0)
                 r = probe_wall(s, setup, ret_error);
@@ -611,6 +615,7 @@ struct Spawner *spawner_free(struct Spawner *s) {
         while ((c = LIST_FIRST(&s->cells)))
                 drop_cell(s, c);
         builder_free(s->world.builder);
+        observer_free(s->world.observer);
         if (s->world.cgroups)
                 s->world.cgroups->driver->stop(s->world.cgroups);
         slots_free(s->world.slots);

@@ -118,9 +118,9 @@ static int make_devices(struct Template *t) {
                 char to[32];
                 snprintf(to, sizeof to, "dev/%s", nodes[i]);
                 int r = make_text(t->root, to, "");
-                /* Not read-only: that would refuse opening them for writing. */
+                /* Read-only concerns the node, whose times and mode are the host's; its device is written all the same. */
                 if (r >= 0)
-                        r = bind_from(host, nodes[i], MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, to, t->root);
+                        r = bind_from(host, nodes[i], MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, to, t->root);
                 if (r < 0)
                         return r;
         }

@@ -11,6 +11,7 @@
 #define WEIGHT_OF_ONE_CPU 100 /* the kernel's default weight */
 #define WEIGHT_MAX 10000
 #define LINE_MAX_ 256
+#define SPARE_MEMORY (16 * MIB) /* for init, and so that a run meets its own limit first */
 
 static bool is_key(const char *word, size_t length) {
         static const char *const keys[] = {"rbps", "wbps", "riops", "wiops"};
@@ -88,6 +89,16 @@ static int write_weight(int cell, const char *file, unsigned weight) {
         snprintf(text, sizeof text, "%u", weight);
         int r = write_file_at(cell, file, text);
         return r == -ENOENT || r == -EOPNOTSUPP ? 0 : r; /* io.weight needs iocost or BFQ in the kernel */
+}
+
+int cell_bound(int cell, unsigned controllers, const struct Limits *limits) {
+        char text[32];
+        if (!(controllers & CONTROLLER_MEMORY))
+                return 0;
+        snprintf(text, sizeof text, "%llu", (unsigned long long) (limits->memory_bytes + SPARE_MEMORY));
+        int r = write_file_at(cell, "memory.max", text);
+        int q = r >= 0 ? write_file_at(cell, "memory.swap.max", "0") : 0;
+        return r < 0 ? r : q == -ENOENT ? 0 : q;
 }
 
 int cell_share(int cell, unsigned controllers, const struct Limits *limits) {

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from kit import http2, machine
-from kit.machine import wait_until
+from kit.machine import seconds, wait_until
 
 SYSTEM_CALLS = """
 import ctypes, os, signal, sys, time
@@ -120,6 +120,18 @@ def test_a_builder_that_hangs_is_replaced(daemon):
     assert daemon.run("echo lost").outcome == "SANDBOX_FAILED"
     assert wait_until(lambda: not machine.alive(builder), 10), "the builder still hangs"
     assert wait_until(lambda: daemon.run("echo fine").stdout == b"fine\n", 10)
+    daemon.keepers = daemon.cgroup.pids() - daemon.cell_pids()
+
+
+def test_an_observer_that_hangs_is_replaced(daemon):
+    """The process that looks at what idle programs wait for stops for ever: the run ends in time all the same, and a new one looks at the next."""
+    observer = next(p for p in machine.children(daemon.spawner) if pathlib.Path(f"/proc/{p}/comm").read_text() == "gb-observer\n")
+    os.kill(observer, signal.SIGSTOP)
+    first = daemon.run("sleep 60", idle_timeout=0.5)
+    assert first.outcome == "IDLE_TIMED_OUT" and "waiting for something unknown" in first.result.message and first.ran < seconds(3), first
+    assert wait_until(lambda: not machine.alive(observer), 10), "the observer still hangs"
+    second = daemon.run("sleep 60", idle_timeout=0.5)
+    assert second.outcome == "IDLE_TIMED_OUT" and "sleeping" in second.result.message, second
     daemon.keepers = daemon.cgroup.pids() - daemon.cell_pids()
 
 

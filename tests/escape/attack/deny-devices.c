@@ -1,6 +1,6 @@
 /* Devices: none can be made, none but the five harmless ones is there, and those cannot be changed.
  * CASES: FIL-12
- * ATTEMPTS: 60 */
+ * ATTEMPTS: 110 */
 #include <linux/random.h>
 #include <sys/ioctl.h>
 #include <sys/sysmacros.h>
@@ -55,6 +55,8 @@ static void change(void) {
                 attempt(name, chown(names[i], getuid(), getgid()));
                 snprintf(name, sizeof name, "time of %s", names[i]);
                 attempt(name, utimensat(AT_FDCWD, names[i], (struct timespec[2]){{1, 0}, {1, 0}}, 0));
+                snprintf(name, sizeof name, "touching %s", names[i]);
+                attempt(name, utimensat(AT_FDCWD, names[i], NULL, 0));
                 snprintf(name, sizeof name, "attribute of %s", names[i]);
                 attempt(name, setxattr(names[i], "user.x", "x", 1, 0));
         }

@@ -1,7 +1,8 @@
 /* Families of sockets beyond Unix and IP, raw sockets, and protocols whose first socket loads a module into the kernel.
- * ATTEMPTS: 375 */
+ * ATTEMPTS: 560 */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -56,6 +57,16 @@ static void raw(void) {
         attempt("raw icmp", socket(AF_INET, SOCK_RAW, IPPROTO_ICMP));
         attempt("raw", socket(AF_INET, SOCK_RAW, IPPROTO_RAW));
         attempt("raw icmp6", socket(AF_INET6, SOCK_RAW, IPPROTO_ICMPV6));
+        for (int type = 0; type < 16; type++) {
+                if (type == SOCK_STREAM || type == SOCK_DGRAM || type == SOCK_RAW)
+                        continue;
+                char name[64];
+                snprintf(name, sizeof name, "type %d", type);
+                attempt_because(name, socket(AF_INET, type, 0), ESOCKTNOSUPPORT);
+                snprintf(name, sizeof name, "type %d over 6", type);
+                attempt_because(name, socket(AF_INET6, type | SOCK_CLOEXEC, 0), ESOCKTNOSUPPORT);
+        }
+        attempt_because("no family", socket(AF_UNSPEC, SOCK_STREAM, 0), EAFNOSUPPORT);
         attempt_because("packet by its old name", socket(AF_INET, SOCK_PACKET, 0), ESOCKTNOSUPPORT);
         attempt_because("packet by its old name, without waiting", socket(AF_INET, SOCK_PACKET | SOCK_NONBLOCK, 0), ESOCKTNOSUPPORT);
         attempt("packet by its old name, all protocols", socket(AF_INET, SOCK_PACKET, 0x300));
@@ -64,10 +75,18 @@ static void raw(void) {
 static void protocols(void) {
         char name[64];
         for (int protocol = 2; protocol < 64; protocol++) {
-                if (protocol == IPPROTO_TCP || protocol == IPPROTO_UDP || protocol == IPPROTO_ICMPV6)
-                        continue;
-                snprintf(name, sizeof name, "protocol %d", protocol);
-                attempt_because(name, socket(AF_INET, SOCK_STREAM, protocol), EPROTONOSUPPORT);
+                static const struct {
+                        int family, type, own[2];
+                } kinds[] = {{AF_INET, SOCK_STREAM, {IPPROTO_TCP}},
+                             {AF_INET6, SOCK_STREAM, {IPPROTO_TCP}},
+                             {AF_INET, SOCK_DGRAM, {IPPROTO_UDP, IPPROTO_ICMP}},
+                             {AF_INET6, SOCK_DGRAM, {IPPROTO_UDP, IPPROTO_ICMPV6}}};
+                for (size_t i = 0; i < COUNT(kinds); i++) {
+                        if (protocol == kinds[i].own[0] || protocol == kinds[i].own[1])
+                                continue;
+                        snprintf(name, sizeof name, "family %d, type %d, protocol %d", kinds[i].family, kinds[i].type, protocol);
+                        attempt_because(name, socket(kinds[i].family, kinds[i].type, protocol), EPROTONOSUPPORT);
+                }
         }
         attempt("sctp", socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP));
         attempt("sctp packets", socket(AF_INET, SOCK_SEQPACKET, IPPROTO_SCTP));
@@ -88,6 +107,16 @@ static void upper_layers(void) {
             getsockname(listener, (struct sockaddr *) &address, &size) < 0 || connect(client, (struct sockaddr *) &address, size) < 0) {
                 printf("broken: loopback does not work: %s\n", strerror(errno));
                 exit(2);
+        }
+        attempt("a filter of its own", setsockopt(client, SOL_SOCKET, SO_ATTACH_FILTER, &(struct {unsigned short n; void *p;}){1, &(uint64_t){6}}, 16));
+        attempt("a filter for a group of sockets", setsockopt(client, SOL_SOCKET, 51, &(struct {unsigned short n; void *p;}){1, &(uint64_t){6}}, 16));
+        attempt_because("an extended filter", setsockopt(client, SOL_SOCKET, 50, &(int){-1}, sizeof(int)), EPERM);
+        attempt_because("an extended filter for a group", setsockopt(client, SOL_SOCKET, 52, &(int){-1}, sizeof(int)), EPERM);
+        attempt_because("a label of flows", setsockopt(socket(AF_INET6, SOCK_DGRAM, 0), IPPROTO_IPV6, 32, (char[32]){}, 32), EPERM);
+        for (int i = 0; i < 2; i++) {
+                attempt_because("bridges", ioctl(client, 0x8940UL + (unsigned long) i, (char[64]){}), ENOTTY);
+                attempt_because("a bridge", ioctl(client, 0x89a0UL + (unsigned long) i, (char[64]){}), ENOTTY);
+                attempt_because("VLANs", ioctl(client, 0x8982UL + (unsigned long) i, (char[128]){}), ENOTTY);
         }
         attempt("kernel tls", setsockopt(client, SOL_TCP, TCP_ULP, "tls", 3));
         attempt("espintcp", setsockopt(client, SOL_TCP, TCP_ULP, "espintcp", 8));
