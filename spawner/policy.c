@@ -47,7 +47,8 @@ static const struct {
         const char *name;
         int value;
 } errors[] = {
-        { "EACCES", EACCES }, { "EAFNOSUPPORT", EAFNOSUPPORT }, { "EINVAL", EINVAL }, { "ENOMEM", ENOMEM }, { "ENOSYS", ENOSYS }, { "ENOTTY", ENOTTY }, { "EPERM", EPERM },
+        { "EACCES", EACCES }, { "EAFNOSUPPORT", EAFNOSUPPORT }, { "EINVAL", EINVAL }, { "ENOMEM", ENOMEM }, { "ENOSYS", ENOSYS },
+        { "ENOTTY", ENOTTY }, { "EPERM", EPERM },
         { "ESOCKTNOSUPPORT", ESOCKTNOSUPPORT },
         { "EOPNOTSUPP", EOPNOTSUPP }, { "EPROTONOSUPPORT", EPROTONOSUPPORT },
 };

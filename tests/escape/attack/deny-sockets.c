@@ -108,8 +108,12 @@ static void upper_layers(void) {
                 printf("broken: loopback does not work: %s\n", strerror(errno));
                 exit(2);
         }
-        attempt("a filter of its own", setsockopt(client, SOL_SOCKET, SO_ATTACH_FILTER, &(struct {unsigned short n; void *p;}){1, &(uint64_t){6}}, 16));
-        attempt("a filter for a group of sockets", setsockopt(client, SOL_SOCKET, 51, &(struct {unsigned short n; void *p;}){1, &(uint64_t){6}}, 16));
+        struct {
+                unsigned short n;
+                void *instructions;
+        } filter = {1, &(uint64_t){6}};
+        attempt("a filter of its own", setsockopt(client, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter));
+        attempt("a filter for a group of sockets", setsockopt(client, SOL_SOCKET, 51, &filter, sizeof filter));
         attempt_because("an extended filter", setsockopt(client, SOL_SOCKET, 50, &(int){-1}, sizeof(int)), EPERM);
         attempt_because("an extended filter for a group", setsockopt(client, SOL_SOCKET, 52, &(int){-1}, sizeof(int)), EPERM);
         attempt_because("a label of flows", setsockopt(socket(AF_INET6, SOCK_DGRAM, 0), IPPROTO_IPV6, 32, (char[32]){}, 32), EPERM);
