@@ -56,6 +56,17 @@ static int check_controllers(unsigned have, unsigned enabled, const struct Cgrou
                     missing, path, missing);
 }
 
+/* The spawner answers while its cells, which are beside it, eat what the whole service has: ten times their share of time, and first claim on the
+ * memory that is kept for the service (MemoryMin= of a unit). Files of controllers that are not there are missing. */
+static void protect_self(int own) {
+        static const char *const files[][2] = {{"supervisor/cpu.weight", "1000"}, {"supervisor/memory.min", "max"}};
+        for (size_t i = 0; i < ELEMENTSOF(files); i++) {
+                int r = write_file_at(own, files[i][0], files[i][1]);
+                if (r < 0 && r != -ENOENT)
+                        log_warning_errno(r, "Failed to write %s, the spawner may answer late under load: %m", files[i][0]);
+        }
+}
+
 /* A waived controller is used where it is enabled all the same, but nothing is moved for it. In a cgroup with processes nothing may be
  * enabled: memory and io are refused there, but cpu and pids would turn it into a threaded one, in which no cell can be made. */
 static int prepare_controllers(struct Cgroupfs *c, const struct CgroupSetup *setup, const char *path, char **ret_error) {
@@ -73,6 +84,7 @@ static int prepare_controllers(struct Cgroupfs *c, const struct CgroupSetup *set
                         enabled |= tree_enable(c->own, have & ~enabled);
         }
         c->base.controllers = enabled & have;
+        protect_self(c->own);
         return check_controllers(have, enabled, setup, path, ret_error);
 }
 

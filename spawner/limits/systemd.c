@@ -130,9 +130,10 @@ static int append_scope(sd_bus_message *m, const struct UnitPlan *p) {
 
 static int append_properties(sd_bus_message *m, const struct UnitPlan *p) {
         int r = sd_bus_message_append(m, "(sv)(sv)", "Description", "s", p->description, "CollectMode", "s", "inactive-or-failed");
-        /* BindsTo: it goes with what it belongs to, however that ended. PartOf= and Requires= would not see a kill -9. */
+        /* BindsTo: it goes with what it belongs to, however that ended. PartOf= and Requires= would not see a kill -9. No After=: a service
+         * that is still starting, and makes its first cells to attack the wall, would be waited for, and would wait for its scope. */
         if (r >= 0 && p->bound)
-                r = sd_bus_message_append(m, "(sv)(sv)", "BindsTo", "as", 1, p->bound, "After", "as", 1, p->bound);
+                r = sd_bus_message_append(m, "(sv)", "BindsTo", "as", 1, p->bound);
         if (r >= 0 && p->is_for_others)
                 r = sd_bus_message_append(m, "(sv)", "StopWhenUnneeded", "b", 1);
         if (r >= 0)
