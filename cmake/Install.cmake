@@ -27,7 +27,7 @@ install(CODE "
   endif()")
 install(FILES systemd/glovebox.conf DESTINATION share/doc/glovebox OPTIONAL)
 install(FILES README.md LICENSE DESTINATION share/doc/glovebox OPTIONAL)
-install(FILES docs/architecture.md docs/security.md DESTINATION share/doc/glovebox/docs OPTIONAL)
+install(DIRECTORY docs DESTINATION share/doc/glovebox FILES_MATCHING PATTERN "*.md")
 install(DIRECTORY proto/glovebox DESTINATION share/glovebox/proto FILES_MATCHING PATTERN "*.proto")
 # The client writes the shells' completions itself, from its table of options.
 if(TARGET glovebox)
