@@ -370,7 +370,9 @@ void scope_send(struct Scope *c) {
         scopes_queue(c, QUEUED_NOWHERE);
         c->call.on_answer = scope_on_answer;
         int r = starts ? scope_ask(c) : manager_stop_unit(c->owner->manager, &c->call, c->name);
-        if (r >= 0) {
+        if (r == -ENOTCONN) {
+                scopes_queue(c, starts ? QUEUED_START : QUEUED_STOP); /* until the connection is back */
+        } else if (r >= 0) {
                 c->in_flight = true;
                 c->owner->in_flight++;
                 c->stops += !starts;

@@ -36,6 +36,7 @@ struct Manager {
 
 static void manager_drop(struct Manager *m, int error);
 static int manager_connect(struct Manager *m);
+static void manager_retry(struct Manager *m, usec_t time);
 
 /* Errors of the bus that say nothing about the unit: PID 1 is on its way in or out, or does not answer. */
 static bool is_passing(const sd_bus_error *e) {
@@ -86,8 +87,12 @@ void manager_forget(struct ManagerCall *c) {
 static int call_send(struct Manager *m, struct ManagerCall *c, sd_bus_message *message) {
         sd_bus_slot *slot;
         int r = sd_bus_call_async(m->bus, &slot, message, call_on_reply, c, CALL_TIME);
-        if (r < 0)
-                return r;
+        if (r < 0) {
+                /* It is closing, and answers its calls one by one before it says so. */
+                m->is_ready = false;
+                manager_retry(m, 0);
+                return -ENOTCONN;
+        }
         c->manager = m;
         c->slot = slot;
         TAILQ_INSERT_TAIL(&m->calls, c, entry);
@@ -331,8 +336,7 @@ static int manager_match(struct Manager *m) {
 
 static int manager_on_disconnect(sd_bus_message *message, void *userdata, sd_bus_error *unused) {
         struct Manager *m = userdata;
-        if (m->is_ready)
-                log_warning("The connection with the system bus is lost; it is tried again.");
+        log_warning("The connection with the system bus is lost; it is tried again.");
         manager_drop(m, -ECONNRESET);
         return 0;
 }
@@ -340,10 +344,17 @@ static int manager_on_disconnect(sd_bus_message *message, void *userdata, sd_bus
 static int manager_on_retry(sd_event_source *s, uint64_t usec, void *userdata) {
         struct Manager *m = userdata;
         m->retry = sd_event_source_disable_unref(m->retry);
-        int r = manager_connect(m);
+        int r = m->bus ? -ENOTCONN : manager_connect(m);
         if (r < 0)
                 manager_drop(m, r);
         return 0;
+}
+
+static void manager_retry(struct Manager *m, usec_t time) {
+        m->retry = sd_event_source_disable_unref(m->retry);
+        int r = sd_event_add_time_relative(m->event, &m->retry, CLOCK_MONOTONIC, time, 0, manager_on_retry, m);
+        if (r < 0)
+                sd_event_exit(m->event, log_error_errno(r, "Failed to plan a new connection with the system bus, giving up: %m"));
 }
 
 static void manager_drop(struct Manager *m, int error) {
@@ -363,11 +374,8 @@ static void manager_drop(struct Manager *m, int error) {
         while ((c = TAILQ_FIRST(&m->calls)))
                 call_finish(c, MANAGER_LOST, "the connection with the system bus is lost");
         m->bus = sd_bus_unref(m->bus);
-        m->retry = sd_event_source_disable_unref(m->retry);
-        int r = sd_event_add_time_relative(m->event, &m->retry, CLOCK_MONOTONIC, m->backoff, 0, manager_on_retry, m);
+        manager_retry(m, m->backoff);
         m->backoff = MIN(2 * m->backoff, BACKOFF_MAX);
-        if (r < 0)
-                sd_event_exit(m->event, log_error_errno(r, "Failed to plan a new connection with the system bus, giving up: %m"));
 }
 
 static int manager_connect(struct Manager *m) {

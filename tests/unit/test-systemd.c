@@ -278,6 +278,28 @@ static void test_lost_connection(void **state) {
         EVENTUALLY(fake->n_scopes == 0);
 }
 
+/* While the connection closes its calls are answered one by one, and each answer is a turn for the next. */
+static void test_lost_connection_with_many(void **state) {
+        struct Cell cells[20];
+        for (int round = 0; round < 2; round++) {
+                fake->delay_ms = 20;
+                for (size_t i = 0; i < ELEMENTSOF(cells); i++)
+                        make(&cells[i]);
+                EVENTUALLY(fake->n_scopes == 8);
+                if (round == 0)
+                        fake->drop_at_call = true;
+                else
+                        fake->drop_at_job = true;
+                for (size_t i = 0; i < ELEMENTSOF(cells); i++) {
+                        wait_for(&cells[i].made, 10 * USEC_PER_SEC);
+                        assert_int_equal(cells[i].made, 0);
+                }
+                for (size_t i = 0; i < ELEMENTSOF(cells); i++)
+                        end_cell(&cells[i], 5 * USEC_PER_SEC);
+                EVENTUALLY(fake->n_scopes == 0);
+        }
+}
+
 /* A bus that refuses for a while; a cell that waits for it meanwhile; one that ends meanwhile. */
 static void test_no_connection(void **state) {
         struct Cell standing, c;
@@ -459,7 +481,8 @@ static void test_states(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 T(test_names), T(test_states), T(test_no_bus), WITH(test_a_cell), WITH(test_four_at_a_time), WITH(test_errors),
-                WITH(test_failed_jobs), WITH(test_lost_connection), WITH(test_no_connection), WITH(test_noise_of_a_reload),
+                WITH(test_failed_jobs), WITH(test_lost_connection), WITH(test_lost_connection_with_many),
+                WITH(test_no_connection), WITH(test_noise_of_a_reload),
                 WITH(test_leaked_scope), WITH(test_forgotten_cells), cmocka_unit_test_teardown(test_sweep, teardown),
                 cmocka_unit_test_setup_teardown(test_shared, setup_shared, teardown), WITH(test_late), WITH(test_never),
         };
