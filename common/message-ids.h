@@ -10,6 +10,7 @@
 #define MESSAGE_SANDBOX_FAILED "f37057a88cde4f8eaa61ad863b451c71" /* our fault, with the failing step */
 
 /* a cell */
+#define MESSAGE_CELL_BEGUN "0895addd06ca4a34a42a9e2691df28c9" /* with the name of its cgroup or scope */
 #define MESSAGE_CELL_REMOVED "2e91988275244a82958045a7839f6ca4" /* with all its processes, cgroups and mounts */
 #define MESSAGE_CELL_FAILED "70a6822cc485402983d074d07240a61e" /* could not be made, or ended */
 #define MESSAGE_CELL_LOST "8fc6727a58c044ba920725b56f6b74c8" /* its init was killed by somebody else */
@@ -19,6 +20,7 @@
 #define MESSAGE_SERVER_READY "6ec4ecf22bae40d0a9f00013caabbe35" /* serves executions */
 #define MESSAGE_SERVER_STOPPING "55274052112d49a089d54116e8dca921" /* drains */
 #define MESSAGE_SERVER_WAITING "3dccf3ec80ac418f87d4b5b7c1921787" /* started without a spawner */
+#define MESSAGE_SPAWNER_LATE "05e9e29624884ebc8b7741332d58cfb3" /* a run was not ended in time */
 #define MESSAGE_SPAWNER_LOST "6ee8e9ef0fcf4181a3213fc154472537" /* the connection to the spawner is gone */
 #define MESSAGE_RUNTIME_UNUSABLE "9c9549e11a9c4b26b911d55a9ede18b5"
 #define MESSAGE_CONNECTION_CLOSED "f985e44de3214c7eac69b3771a85f109" /* a client's, by us */
@@ -31,6 +33,7 @@
 /* the spawner */
 #define MESSAGE_SPAWNER_READY "fcbdc7dfaed440dfae81ca5c24e211ee" /* the wall stands */
 #define MESSAGE_SPAWNER_REFUSES "012472011ed449f1bbf8328e8d8d9931" /* the wall does not stand, or the machine lacks something */
+#define MESSAGE_BUILDER_DIED "44c5590df0e845ddb993dd5bc0485672" /* and all cells with it */
 #define MESSAGE_LAYER_WAIVED "df76c65b9a4c4e39ae770307a2a37145" /* cells run without it */
 #define MESSAGE_SERVER_LOST "3531dea2d2624ea59f182a4b7b5e831d" /* the server's connection has ended */
 #define MESSAGE_PEER_REFUSED "dbd05822c6494cb6bed9f2d77e7899c3" /* somebody else wanted to be the server */

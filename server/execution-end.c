@@ -135,7 +135,7 @@ void execution_collect(struct Execution *e) {
 static int execution_on_stop_deadline(sd_event_source *source, uint64_t usec, void *userdata) {
         struct Execution *e = userdata;
 
-        log_full(LOG_ERR, 0, e->id, "The spawner did not end the run in time; giving the cell back");
+        log_event(LOG_ERR, MESSAGE_SPAWNER_LATE, 0, e->id, "The spawner did not end the run in time; giving the cell back");
         execution_collect(e);
         return 0;
 }

@@ -139,7 +139,7 @@ static void builder_on_death(void *userdata) {
                         sd_event_exit(b->event, b->state);
                 return;
         }
-        log_error("The builder died, and with it all cells; a new one takes over.");
+        log_event(LOG_ERR, MESSAGE_BUILDER_DIED, 0, NULL, "The builder died, and with it all cells; a new one takes over.");
         b->state = 0;
         b->in_flight = 0;
         struct Build *build, *next;

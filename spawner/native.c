@@ -95,6 +95,8 @@ static int native_build(struct Native *n) {
         n->build.leaf = n->init_leaf.dir;
         n->build.on_built = native_on_built;
         trace("spawner: cgroup of the cell");
+        if (!isempty(c->tag))
+                log_step(MESSAGE_CELL_BEGUN, c->tag, "Cell %" PRIu64 " is made, its cgroup is %s.", c->number, n->cgroup->name);
         builder_build(c->world->builder, &n->build);
         return 0;
 }

@@ -180,7 +180,7 @@ static int on_open_cell(void *userdata, const struct CellSpec *spec) {
         r = cell_new(&s->world, spec, &s->owner, &c);
         if (r < 0) {
                 if (log_limit_pass(&s->world.complaints))
-                        log_full(LOG_ERR, r, spec->tag, "Failed to begin a cell: %m");
+                        log_event(LOG_ERR, MESSAGE_CELL_FAILED, r, spec->tag, "Failed to begin a cell: %m");
                 refuse_cell(s, spec->id, r, "begin");
                 return 0;
         }
