@@ -15,6 +15,25 @@ def test_SEED_10_endless_loop(daemon):
     assert 0.5 < used < 2.5, "cpu time of an endless loop"
 
 
+@pytest.mark.parametrize("runtime, code", [
+    ("python", "import os\nprint('up', flush=True)\nwhile True:\n    try: os.fork()\n    except OSError: pass"),
+    ("javascript", "const { spawn } = require('child_process')\nconsole.log('up')\n"
+                   "function f() { for (let i = 0; i < 9; i++) spawn(process.execPath, [__filename]).on('error', () => {}); setTimeout(f, 50) }\nf()"),
+    ("bash", "echo up; f() { f | f & }; f; while :; do f; done"),
+], ids=["python", "javascript", "bash"])
+def test_SEED_11_fork_bomb(daemon, runtime, code):
+    """A bomb in each language ends by its limit; meanwhile and afterwards others run, and nothing of it is left."""
+    bomb = daemon.call(code, runtime, timeout=4)
+    bomb.until_output(b"up\n")
+    for _ in range(3):
+        other = daemon.run("echo fine", timeout=20)
+        assert other.outcome == "COMPLETED" and other.stdout == b"fine\n" and other.took < seconds(5), other
+    bomb.wait(30)
+    # a shell gives up by itself when it cannot fork any more
+    assert bomb.outcome == "TIMED_OUT" or (runtime == "bash" and bomb.outcome == "FAILED"), bomb
+    assert daemon.run("print(1)", "python").stdout == b"1\n"
+
+
 @pytest.mark.parametrize("runtime, code, expect", [
     ("python", "input()", ("FAILED", b"", b"EOFError")),
     ("javascript", "process.stdin.on('data', d => console.log('data')).on('end', () => console.log('end'))", ("COMPLETED", b"end\n", b"")),
