@@ -13,7 +13,7 @@ install(CODE "
     configure_file(${CMAKE_SOURCE_DIR}/systemd/units/\${unit}.in ${CMAKE_BINARY_DIR}/units/\${unit} @ONLY)
   endforeach()")
 install(FILES ${CMAKE_BINARY_DIR}/units/gloveboxd.service ${CMAKE_BINARY_DIR}/units/glovebox-spawner.service DESTINATION lib/systemd/system)
-install(DIRECTORY systemd/units/ DESTINATION lib/systemd/system FILES_MATCHING PATTERN "*.socket" PATTERN "*.slice")
+install(DIRECTORY systemd/units/ DESTINATION lib/systemd/system FILES_MATCHING PATTERN "*.socket" PATTERN "*.slice" PATTERN "*.conf")
 install(FILES systemd/glovebox.catalog DESTINATION lib/systemd/catalog)
 install(FILES systemd/sysusers.conf DESTINATION lib/sysusers.d RENAME glovebox.conf)
 install(FILES systemd/tmpfiles.conf DESTINATION lib/tmpfiles.d RENAME glovebox.conf)
