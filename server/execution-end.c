@@ -59,6 +59,7 @@ static void fill_case(const struct Execution *e, struct Case *c) {
                 .out_over = output_is_over(&e->output, STREAM_STDOUT),
                 .err_over = output_is_over(&e->output, STREAM_STDERR),
                 .limits_hit = e->result.limits_hit,
+                .machine_oom = e->evidence.machine_oom,
                 .timeout = e->limits.timeout,
                 .idle_timeout = e->idle_policy.timeout,
                 .cpu_time = e->limits.cpu_time,

@@ -6,6 +6,7 @@
 #define FREEZE_LOOK 200 /* us; a freeze takes 31 to 45 us, a notification up to 10 ms */
 
 void evidence_init(struct EvidenceFiles *e) {
+        *e = (struct EvidenceFiles) {};
         for (size_t i = 0; i < EVIDENCE_FILES_; i++)
                 e->fds[i] = -EBADF;
 }
@@ -116,7 +117,20 @@ static void add_pressure(const struct EvidenceFiles *e, enum EvidenceFile file, 
                 *stalled = MAX(*stalled, evidence_parse_pressure(text));
 }
 
-void evidence_final(const struct EvidenceFiles *e, struct Usage *usage, uint32_t *limits_hit) {
+/* `oom` counts how often the leaf itself was at its limit with nothing to free. Where only `oom_kill` rose, it was a limit above, or the
+ * machine, that was full, and the kernel chose this run. */
+static void look_for_oom(struct EvidenceFiles *e, uint32_t *limits_hit) {
+        uint64_t killed, own;
+
+        if (keyed(e, EVIDENCE_MEMORY_EVENTS, "oom_kill", &killed) < 0 || killed == 0)
+                return;
+        if (keyed(e, EVIDENCE_MEMORY_EVENTS, "oom", &own) == 0 && own == 0)
+                e->machine_oom = true;
+        else
+                *limits_hit |= 1u << LIMIT_HIT_MEMORY;
+}
+
+void evidence_final(struct EvidenceFiles *e, struct Usage *usage, uint32_t *limits_hit) {
         char text[8192];
         uint64_t v;
 
@@ -129,8 +143,7 @@ void evidence_final(const struct EvidenceFiles *e, struct Usage *usage, uint32_t
         add_pressure(e, EVIDENCE_CPU_PRESSURE, &usage->cpu_stalled);
         add_pressure(e, EVIDENCE_MEMORY_PRESSURE, &usage->memory_stalled);
         add_pressure(e, EVIDENCE_IO_PRESSURE, &usage->io_stalled);
-        if (keyed(e, EVIDENCE_MEMORY_EVENTS, "oom_kill", &v) == 0 && v > 0)
-                *limits_hit |= 1u << LIMIT_HIT_MEMORY;
+        look_for_oom(e, limits_hit);
         if (keyed(e, EVIDENCE_PIDS_EVENTS, "max", &v) == 0 && v > 0)
                 *limits_hit |= 1u << LIMIT_HIT_PROCESSES;
 }

@@ -23,6 +23,7 @@ enum EvidenceFile {
 
 struct EvidenceFiles {
         int fds[EVIDENCE_FILES_];
+        bool machine_oom; /* found by evidence_final: the kernel killed for memory, and not for the leaf's own limit */
 };
 
 void evidence_init(struct EvidenceFiles *e);
@@ -34,8 +35,8 @@ int evidence_freeze(struct EvidenceFiles *e);
 int evidence_cpu(const struct EvidenceFiles *e, usec_t *ret_user, usec_t *ret_system);
 /* cpu_time, memory, processes. */
 void evidence_now(const struct EvidenceFiles *e, struct Heartbeat *ret);
-/* Adds cpu, memory, processes and io to usage, and what the events files tell to limits_hit. */
-void evidence_final(const struct EvidenceFiles *e, struct Usage *usage, uint32_t *limits_hit);
+/* Adds cpu, memory, processes and io to usage, and what the events files tell to limits_hit and machine_oom. */
+void evidence_final(struct EvidenceFiles *e, struct Usage *usage, uint32_t *limits_hit);
 /* The total of the line "some", of the text of a *.pressure file; 0 when it is not there. */
 usec_t evidence_parse_pressure(const char *text);
 /* Bytes read and written, of the text of io.stat. */

@@ -130,7 +130,11 @@ static void by_memory(const struct Case *c, struct Result *r) {
         r->outcome = OUTCOME_OUT_OF_MEMORY;
         r->exit = EXIT_UNSET;
         r->status = 0;
-        say(r, "The program needed more memory than limits.memory_bytes, and the kernel killed it.");
+        if (c->limits_hit & 1u << LIMIT_HIT_MEMORY)
+                say(r, "The program needed more memory than limits.memory_bytes, and the kernel killed it.");
+        else
+                say(r, "The kernel killed the program for memory, though it stayed within limits.memory_bytes: the machine was full, or the cell "
+                       "with what earlier executions left in it.");
 }
 
 static void by_cancel(const struct Case *c, struct Result *r) {
@@ -158,7 +162,7 @@ static void by_sandbox(const struct Case *c, struct Result *r) {
 static void by_unprompted_exit(const struct Case *c, struct Result *r) {
         if (c->init_killed)
                 by_sandbox(c, r);
-        else if (c->limits_hit & 1u << LIMIT_HIT_MEMORY)
+        else if (c->limits_hit & 1u << LIMIT_HIT_MEMORY || c->machine_oom)
                 by_memory(c, r);
         else if (c->out_over || c->err_over)
                 by_output(c, r);

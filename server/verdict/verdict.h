@@ -24,6 +24,7 @@ struct Case {
         bool init_killed;     /* found while draining */
         bool out_over, err_over;
         uint32_t limits_hit;
+        bool machine_oom;     /* killed for memory, but not for its own limit */
         usec_t timeout, idle_timeout, cpu_time; /* the limits */
         uint64_t output_bytes;
         usec_t since_output;  /* from the last output to the end; USEC_INFINITY = it printed nothing */

@@ -2,6 +2,7 @@
 #include "tests/unit/unit.h"
 
 #include <signal.h>
+#include <sys/mman.h>
 
 #include "server/verdict/evidence.h"
 #include "server/verdict/verdict.h"
@@ -51,6 +52,36 @@ static void what_overrides_the_wait_status(void **state) {
         assert_non_null(strstr(r.message, "standard error"));
 }
 
+/* Full is the leaf (oom and oom_kill rose), or something above it (only oom_kill did). */
+static void who_ran_out_of_memory(void **state) {
+        static const struct {
+                const char *events;
+                bool own, machine;
+        } cases[] = {
+                {"low 0\nhigh 0\nmax 12\noom 1\noom_kill 3\noom_group_kill 1\n", true, false},
+                {"low 0\nhigh 0\nmax 0\noom 0\noom_kill 3\noom_group_kill 1\n", false, true},
+                {"low 0\nhigh 0\nmax 12\noom 1\noom_kill 0\noom_group_kill 0\n", false, false},
+                {"low 0\nhigh 0\nmax 0\noom 0\noom_kill 0\noom_group_kill 0\n", false, false},
+        };
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                struct EvidenceFiles e;
+                struct Usage usage = {};
+                uint32_t hit = 0;
+                evidence_init(&e);
+                e.fds[EVIDENCE_MEMORY_EVENTS] = memfd_create("memory.events", MFD_CLOEXEC);
+                assert_int_equal(write(e.fds[EVIDENCE_MEMORY_EVENTS], cases[i].events, strlen(cases[i].events)), strlen(cases[i].events));
+                evidence_final(&e, &usage, &hit);
+                evidence_done(&e);
+                assert_int_equal(hit, cases[i].own ? 1u << LIMIT_HIT_MEMORY : 0);
+                assert_int_equal(e.machine_oom, cases[i].machine);
+                struct Result r = JUDGE(.trigger = TRIGGER_EXIT, .main_signaled = true, .main_status = SIGKILL, .limits_hit = hit,
+                                        .machine_oom = e.machine_oom);
+                assert_int_equal(r.outcome, cases[i].own || cases[i].machine ? OUTCOME_OUT_OF_MEMORY : OUTCOME_SIGNALED);
+                assert_int_equal(r.limits_hit, hit);
+                assert_true(!strstr(r.message, "the machine was full") == !cases[i].machine);
+        }
+}
+
 static void the_trigger_wins(void **state) {
         struct Result r = JUDGE(.trigger = TRIGGER_TIMEOUT, .main_exited = true, .limits_hit = 1u << LIMIT_HIT_MEMORY, .out_over = true);
         assert_int_equal(r.outcome, OUTCOME_TIMED_OUT);
@@ -98,6 +129,7 @@ static void times_for_sentences(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(who_ran_out_of_memory),
                 cmocka_unit_test(the_wait_status),          cmocka_unit_test(what_overrides_the_wait_status), cmocka_unit_test(the_trigger_wins),
                 cmocka_unit_test(a_failure_names_its_step), cmocka_unit_test(io_of_all_devices),              cmocka_unit_test(times_for_sentences),
         };
