@@ -45,6 +45,22 @@ def test_LIM_05_stopped_processes_time_out(daemon):
     daemon.assert_no_run()
 
 
+def enforced(daemon, controller):
+    return controller not in daemon.waive
+
+
+def test_LIM_06_ends_are_told_apart(daemon):
+    """Programs that others all told as "killed": one outcome each, and no limit in the result of who killed himself."""
+    cases = [("sleep 99", "bash", {"timeout": 1}, "TIMED_OUT", []), ("yes", "bash", {"output_bytes": 1 << 20}, "OUTPUT_LIMIT_EXCEEDED", [pb.LIMIT_OUTPUT]),
+             ("kill -9 $$", "bash", {}, "SIGNALED", [])]
+    if enforced(daemon, "memory"):
+        cases.append(("bytearray(700 << 20)", "python", {"memory_bytes": 256 << 20}, "OUT_OF_MEMORY", [pb.LIMIT_MEMORY]))
+    for code, runtime, limits, outcome, hit in cases:
+        run = daemon.run(code, runtime, **limits)
+        assert (run.outcome, list(run.result.limits_hit)) == (outcome, hit), run
+        assert run.result.WhichOneof("exit") == ("signal" if outcome == "SIGNALED" else None) and run.result.signal in (0, 9), run
+
+
 def host_processes():
     return len([p for p in os.listdir("/proc") if p.isdigit()])
 
@@ -58,6 +74,45 @@ def test_LIM_07_children_in_sessions_of_their_own(daemon):
         assert run.outcome == "COMPLETED" and run.stdout == b"main done\n" and run.ran < seconds(2)
     assert wait_until(lambda: not daemon.cell_pids(), 1.5)
     assert wait_until(lambda: not daemon.cgroup.folders("cell-"), 1.5)
+
+
+def test_LIM_08_fork_bomb(make_daemon):
+    """A bomb never has more processes than its limit, ends at its time, and nothing of it is left; meanwhile others work."""
+    daemon = make_daemon(config={"limits": {"max-processes": "64"}})
+
+    def median_of_print():
+        return sorted(daemon.run("print(1)", "python").took for _ in range(5))[2]
+    alone = median_of_print()
+    bomb = daemon.call("echo up; f(){ f|f & }; f; wait; while :; do f; done", timeout=3)
+    bomb.until_output(b"up\n")
+    leaf, = daemon.cgroup.folders("run-")
+    most, beside = 0, []
+    while not bomb.ended:
+        try:
+            most = max(most, len((leaf / "cgroup.threads").read_text().split()))
+        except OSError:
+            break
+        if len(beside) < 5:
+            beside.append(daemon.run("print(1)", "python").took)
+        time.sleep(0.02)
+    bomb.wait()
+    # bash itself may give up before the time is over
+    assert bomb.outcome == "TIMED_OUT" and 3 <= bomb.ran + 0.05 and bomb.ran < 3 + seconds(1), bomb
+    assert 32 < most <= 64, most
+    if enforced(daemon, "pids"):
+        assert list(bomb.result.limits_hit) == [pb.LIMIT_PROCESSES] and 60 <= bomb.result.usage.processes_peak <= 64, bomb.result
+    # twice the time alone is for machines where the bomb is held to its cores; here it may have all of them
+    factor = 2 if enforced(daemon, "cpu") else 20
+    assert sorted(beside)[len(beside) // 2] < factor * alone + seconds(0.5), (alone, beside)
+    assert wait_until(lambda: not daemon.cgroup.folders("run-"), 1)
+
+
+def test_LIM_10_cpu_time_of_the_payload(daemon):
+    """The loop itself is measured and stopped."""
+    run = daemon.run("while True: pass", "python", cpu_time=1, timeout=10)
+    used = to_seconds(run.result.usage.cpu_user) + to_seconds(run.result.usage.cpu_system)
+    assert run.outcome == "CPU_TIME_EXCEEDED" and list(run.result.limits_hit) == [pb.LIMIT_CPU_TIME], run
+    assert 1 <= used < 1 + seconds(0.5) and run.ran < 2 + seconds(1), (used, run.ran)
 
 
 ODD_TIMES = [duration(-1), duration(0.0001), pb.Limits(timeout={"seconds": 10**12}).timeout, pb.Limits(timeout={"seconds": -(2**63)}).timeout,
@@ -95,6 +150,24 @@ def test_LIM_17_memory_too_small_to_start(daemon):
     """1 MiB of memory is refused with the minimum, not started."""
     refused = daemon.refused(request("print(1)", "python", memory_bytes=1 << 20))
     assert refused.code == CODES.INVALID_ARGUMENT and "16 MiB" in refused.message and list(refused.fields) == ["limits.memory_bytes"]
+
+
+def test_LIM_18_address_space_is_no_memory(daemon):
+    """WebAssembly reserves much address space and starts all the same; fetch is there, though the network is not."""
+    code = ("const m = new WebAssembly.Memory({initial:10});\nconsole.log(m.buffer.byteLength);\n"
+            "fetch('http://127.0.0.1:1').catch(e => console.log(e.name));")
+    fewer = {"memory_bytes": 256 << 20} if enforced(daemon, "memory") else {}
+    run = daemon.run(code, "javascript", **fewer)
+    assert run.outcome == "COMPLETED" and run.stdout == b"655360\nTypeError\n" and not run.result.limits_hit, run
+    assert daemon.run("ulimit -v; ulimit -d").stdout == b"unlimited\nunlimited\n"
+
+
+def test_LIM_19_a_full_tmp_says_no_space(daemon):
+    """/tmp has a size: ENOSPC there and the program's own end, with the limit in the result; nobody is killed for memory."""
+    fewer = {"memory_bytes": 256 << 20} if enforced(daemon, "memory") else {}
+    run = daemon.run('open("/tmp/f","wb").write(b"0"*(100<<20))', "python", workspace_bytes=64 << 20, **fewer)
+    assert run.outcome == "FAILED" and run.result.exit_code == 1 and b"[Errno 28]" in run.stderr, run
+    assert list(run.result.limits_hit) == [pb.LIMIT_WORKSPACE]
 
 
 def test_LIM_21_inodes_run_out(daemon):
@@ -187,6 +260,28 @@ def test_LIM_26_ignored_signals(daemon):
     daemon.cancel(cancelled.id)
     cancelled.wait()
     assert cancelled.outcome == "CANCELLED" and time.monotonic() - began < seconds(1)
+
+
+THREADS = ("import threading, time\nt=[threading.Thread(target=time.sleep,args=(1,)) for _ in range(100)]\n"
+           "[x.start() for x in t]; [x.join() for x in t]; print('ok')")
+
+
+def test_LIM_27_threads(daemon, make_daemon):
+    """A hundred threads are fine by default; with a limit of 20 the program is told, by an error it can read."""
+    run = daemon.run(THREADS, "python")
+    assert run.outcome == "COMPLETED" and run.stdout == b"ok\n" and not run.result.limits_hit, run
+    few = make_daemon(config={"limits": {"max-processes": "20"}})
+    run = few.run(THREADS, "python")
+    assert run.outcome == "FAILED" and b"can't start new thread" in run.stderr, run
+    assert list(run.result.limits_hit) == ([pb.LIMIT_PROCESSES] if enforced(few, "pids") else [])
+
+
+def test_LIM_28_crashes_leave_no_core(daemon):
+    """The limit on cores is 1 byte whatever is asked for; a crash is told at once, and no core is in the workspace."""
+    code = "ulimit -c unlimited; ulimit -c 0; mapfile t </proc/self/limits; echo ${t[@]:5:1}; (kill -SEGV $BASHPID); ls -A; kill -SEGV $$"
+    run = daemon.run(code)
+    assert run.outcome == "SIGNALED" and run.result.signal == 11 and run.ran < seconds(1), run
+    assert run.stdout == b"Max core file size 1 1 bytes\nmain.sh\n", run
 
 
 def test_LIM_30_asking_again_without_end(daemon):
