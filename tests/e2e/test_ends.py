@@ -251,10 +251,11 @@ def test_health_watch_follows_the_spawner(daemon):
 
 
 def init_of(daemon):
-    """Host pid of the only cell's PID 1."""
-    folders = [f for f in daemon.cgroup.folders("cell-") if (f / "init").is_dir()]
-    assert len(folders) == 1
-    return int((folders[0] / "init" / "cgroup.procs").read_text().split()[0])
+    """Host pid of the only cell's PID 1. The one before may still be going."""
+    def folders():
+        return [f for f in daemon.cgroup.folders("cell-") if (f / "init").is_dir()]
+    assert wait_until(lambda: len(folders()) == 1, 3), folders()
+    return int((folders()[0] / "init" / "cgroup.procs").read_text().split()[0])
 
 
 def test_init_killed(daemon):
