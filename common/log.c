@@ -4,11 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 
-/* Where a journal record comes from is told by its fields; file and line of this wrapper would be noise. */
-#define SD_JOURNAL_SUPPRESS_LOCATION
-#include <systemd/sd-journal.h>
+#include "common/journal.h"
 
 static const char *log_name = "glovebox";
 static int log_max_level = LOG_INFO;
@@ -46,30 +43,17 @@ struct Record {
         char message[2048];
 };
 
-/* Longer ones are cut: ids of executions have at most 128 bytes. */
-static void put_field(struct iovec *field, char *buffer, size_t size, const char *name, const char *value) {
-        int n = snprintf(buffer, size, "%s=%s", name, value);
-        *field = (struct iovec) { buffer, MIN((size_t) n, size - 1) };
-}
-
 static int to_journal(const struct Record *r) {
-        char priority[32], text[2100], execution[160], who[80], id[64], number[32], buffer[16];
-        struct iovec fields[6];
-        int n = 0;
+        char level[4], number[16] = "";
 
-        (void) snprintf(buffer, sizeof(buffer), "%d", r->level);
-        put_field(&fields[n++], priority, sizeof(priority), "PRIORITY", buffer);
-        put_field(&fields[n++], text, sizeof(text), "MESSAGE", r->message);
-        put_field(&fields[n++], who, sizeof(who), "SYSLOG_IDENTIFIER", log_name);
-        if (r->execution)
-                put_field(&fields[n++], execution, sizeof(execution), "GLOVEBOX_EXECUTION_ID", r->execution);
-        if (r->id)
-                put_field(&fields[n++], id, sizeof(id), "MESSAGE_ID", r->id);
-        if (r->error) {
-                (void) snprintf(buffer, sizeof(buffer), "%d", r->error);
-                put_field(&fields[n++], number, sizeof(number), "ERRNO", buffer);
-        }
-        return sd_journal_sendv(fields, n);
+        (void) snprintf(level, sizeof(level), "%d", r->level);
+        if (r->error)
+                (void) snprintf(number, sizeof(number), "%d", r->error);
+        const struct JournalField fields[] = {
+                { "PRIORITY", level }, { "MESSAGE", r->message }, { "SYSLOG_IDENTIFIER", log_name }, { "GLOVEBOX_EXECUTION_ID", r->execution },
+                { "MESSAGE_ID", r->id }, { "ERRNO", number },
+        };
+        return journal_send(fields, ELEMENTSOF(fields));
 }
 
 static void to_stderr(const char *execution, const char *message) {
@@ -96,7 +80,9 @@ static void log_valist(int level, const char *id, int error, const char *executi
         errno = error;
         (void) vsnprintf(r.message, sizeof(r.message), format, ap);
         clean(r.message);
-        if ((!log_journal || to_journal(&r) < 0) && !journal_only)
+        int sent = log_journal ? to_journal(&r) : -ENOENT;
+        /* A journal that does not read does not read our standard error either. */
+        if (sent < 0 && sent != -EAGAIN && !journal_only)
                 to_stderr(execution, r.message);
         errno = saved;
 }

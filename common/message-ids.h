@@ -29,6 +29,7 @@
 #define MESSAGE_CONFIG_READ "45514cbdb3d240baa83cc1c888b7678d" /* a reload is done */
 #define MESSAGE_CONFIG_REFUSED "e916c026e26a463cb5ae08fc92417069" /* a reload, or a start, failed */
 #define MESSAGE_CONFIG_RESTART "cf45379fe1304f4895535ba044ed4531" /* a changed key counts only after a restart */
+#define MESSAGE_JOURNAL_LATE "6bf9eeaf79a9427585db8899a16912bb" /* it did not read: some messages are missing */
 
 /* the spawner */
 #define MESSAGE_SPAWNER_READY "fcbdc7dfaed440dfae81ca5c24e211ee" /* the wall stands */

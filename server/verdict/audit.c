@@ -4,9 +4,8 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
-#define SD_JOURNAL_SUPPRESS_LOCATION
-#include <systemd/sd-journal.h>
 
+#include "common/journal.h"
 #include "common/log.h"
 #include "server/verdict/verdict.h"
 
@@ -21,7 +20,7 @@ int audit_open(struct Audit *a, const struct Config *config) {
         audit_close(a);
         a->fd = TAKE_FD(fd);
         a->code = config->audit_code;
-        a->journal = access("/run/systemd/journal/socket", W_OK) == 0;
+        a->journal = journal_is_there();
         return 0;
 }
 
@@ -189,10 +188,19 @@ static json_t *record_to_json(const struct Audit *a, const char *event, const st
 static void to_journal(const char *event, const char *message_id, const struct AuditRecord *r, const char *json) {
         const char *outcome = r->result ? outcome_to_string(r->result->outcome) : r->refused ? "REFUSED" : "";
 
-        (void) sd_journal_send("MESSAGE=Execution %s by %s: %s%s%s", r->id, r->caller, event, *outcome ? " " : "", outcome, "MESSAGE_ID=%s",
-                               message_id, "PRIORITY=%i", LOG_INFO, "GLOVEBOX_EXECUTION_ID=%s", r->id, "GLOVEBOX_REQUEST_ID=%s",
-                               strempty(r->request_id), "GLOVEBOX_CALLER=%s", r->caller, "GLOVEBOX_RUNTIME=%s", r->runtime,
-                               "GLOVEBOX_CODE_SHA256=%s", r->code_sha256, "GLOVEBOX_OUTCOME=%s", outcome, "GLOVEBOX_AUDIT=%s", json, NULL);
+        char message[512], level[4];
+
+        (void) snprintf(message, sizeof(message), "Execution %s by %s: %s%s%s", r->id, r->caller, event, *outcome ? " " : "", outcome);
+        (void) snprintf(level, sizeof(level), "%d", LOG_INFO);
+        const struct JournalField fields[] = {
+                { "PRIORITY", level },           { "MESSAGE", message },
+                { "MESSAGE_ID", message_id },    { "SYSLOG_IDENTIFIER", "gloveboxd" },
+                { "GLOVEBOX_EXECUTION_ID", r->id }, { "GLOVEBOX_REQUEST_ID", r->request_id },
+                { "GLOVEBOX_CALLER", r->caller }, { "GLOVEBOX_RUNTIME", r->runtime },
+                { "GLOVEBOX_CODE_SHA256", r->code_sha256 }, { "GLOVEBOX_OUTCOME", outcome },
+                { "GLOVEBOX_AUDIT", json },
+        };
+        (void) journal_send(fields, ELEMENTSOF(fields));
 }
 
 /* A line that could not be completed (a full disk) is ended before the next one, so that it spoils none but itself. */
