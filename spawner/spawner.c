@@ -635,4 +635,6 @@ struct Spawner *spawner_free(struct Spawner *s) {
 
 void spawner_reload_caps(struct Spawner *s, const struct Limits *caps) {
         s->bounds.caps = *caps;
+        if (s->world.cgroups->driver->set_caps)
+                s->world.cgroups->driver->set_caps(s->world.cgroups, caps);
 }

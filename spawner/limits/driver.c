@@ -7,6 +7,7 @@
 
 #include "common/log.h"
 #include "spawner/complain.h"
+#include "spawner/limits/systemd.h"
 
 const char *const controller_names[] = {"memory", "pids", "cpu", "io", NULL};
 
@@ -47,6 +48,17 @@ struct CellCgroup *cell_cgroup_free(struct CellCgroup *g) {
         return NULL;
 }
 
+/* Only this choice may fall back, and only before anything was begun: a systemd that is there and then does not do is an error. */
+static const struct CgroupDriver *default_driver(void) {
+        if (geteuid() != 0 || sd_booted() <= 0)
+                return &cgroupfs_driver;
+        int r = manager_probe();
+        if (r >= 0)
+                return &systemd_driver;
+        log_notice("systemd is PID 1, but there is no system bus to ask it for scopes (%s): cells get cgroups below the spawner's own.", strerror(-r));
+        return &cgroupfs_driver;
+}
+
 int cgroups_start(const char *name, const struct CgroupSetup *setup, struct Cgroups **ret, char **ret_error) {
         static const struct CgroupDriver *const drivers[] = {&cgroupfs_driver, &systemd_driver};
         const struct CgroupDriver *driver = NULL;
@@ -54,11 +66,11 @@ int cgroups_start(const char *name, const struct CgroupSetup *setup, struct Cgro
                 if (streq(drivers[i]->name, name))
                         driver = drivers[i];
         if (!driver && !isempty(name))
-                return complain(ret_error, -EINVAL, "cgroup driver \"%s\" is not built; set driver = cgroupfs in section [spawner]", name);
+                return complain(ret_error, -EINVAL, "there is no cgroup driver \"%s\"; set driver = systemd or cgroupfs in section [spawner]", name);
         if (!driver)
-                driver = &cgroupfs_driver;
+                driver = default_driver();
         int r = driver->start(setup, ret, ret_error);
         if (r >= 0)
-                log_info("Cgroups of cells are made by the driver %s.", driver->name);
+                log_info("Cgroups of cells are made by the driver %s%s.", driver->name, setup->shared && driver == &systemd_driver ? ", in shared scopes" : "");
         return r;
 }

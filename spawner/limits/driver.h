@@ -58,6 +58,8 @@ struct CgroupDriver {
         void (*remove_leaf)(struct CellCgroup *g, const char *leaf);
         /* A process of the cell's own lives in it: what kept it there may go. May be NULL. */
         void (*settled)(struct CellCgroup *g);
+        /* The caps of the config have changed: ceilings follow. May be NULL. */
+        void (*set_caps)(struct Cgroups *o, const struct Limits *caps);
         /* Its owner frees it, at any time: no handler of it is called any more. May be NULL. */
         void (*forget)(struct CellCgroup *g);
         struct Cgroups *(*stop)(struct Cgroups *o);

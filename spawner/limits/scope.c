@@ -210,7 +210,7 @@ void scope_fail(struct Scope *c, int error, const char *why) {
                 return;
         c->given_up = true;
         c->on_up = NULL;
-        if (error != -ECANCELED)
+        if (error != -ECANCELED && log_limit_pass(&c->owner->complaints))
                 log_warning_errno(error, "There is no scope %s (%s): %m", c->name, why);
         leaders_withdraw(c->owner->leaders, &c->wish);
         leader_end(c);
@@ -320,7 +320,8 @@ static void scope_on_start_answer(struct Scope *c, int answer, const char *words
                 scopes_look_again(c->owner); /* scope_on_seen or scope_on_missing goes on */
                 return;
         }
-        log_warning("PID 1 refuses to start %s: %s", c->name, words);
+        if (log_limit_pass(&c->owner->complaints))
+                log_warning("PID 1 refuses to start %s: %s", c->name, words);
         snprintf(c->owner->refusal, sizeof c->owner->refusal, "%s", words);
         scope_fail(c, answer > 0 ? -EEXIST : answer, "PID 1 refuses");
         scope_gone(c);
@@ -356,9 +357,7 @@ static int scope_ask(struct Scope *c) {
                 .bound = c->owner->bound,
                 .pid = c->leader,
                 .is_delegated = true,
-                .memory_bytes = setup->memory_bytes,
-                .processes = setup->processes,
-                .cpus = setup->cpus,
+                .ceilings = setup->ceilings,
         };
         c->asked_list = c->owner->lists;
         c->answered = false;
@@ -368,6 +367,7 @@ static int scope_ask(struct Scope *c) {
 void scope_send(struct Scope *c) {
         bool starts = c->state == SCOPE_WAITING;
         scopes_queue(c, QUEUED_NOWHERE);
+        manager_forget(&c->call); /* of its ceilings */
         c->call.on_answer = scope_on_answer;
         int r = starts ? scope_ask(c) : manager_stop_unit(c->owner->manager, &c->call, c->name);
         if (r == -ENOTCONN) {
@@ -393,7 +393,8 @@ void scope_on_job(struct Scope *c, const char *result) {
         } else if (streq(result, "done")) {
                 scope_settle(c);
         } else {
-                log_warning("The job that starts %s ended with \"%s\".", c->name, result);
+                if (log_limit_pass(&c->owner->complaints))
+                        log_warning("The job that starts %s ended with \"%s\".", c->name, result);
                 scope_fail(c, -EIO, "its job failed");
                 scope_begin_leaving(c);
         }

@@ -7,6 +7,7 @@
 #include "spawner/limits/leaders.h"
 #include "spawner/limits/names.h"
 #include "spawner/limits/systemd.h"
+#include "spawner/log-limit.h"
 
 #define SCOPE_PATH_MAX (JANITOR_PATH_MAX - 96)
 
@@ -79,9 +80,7 @@ struct ScopesSetup {
         struct Janitor *janitor;
         unsigned controllers; /* bits to enable for leaves where they are there */
         unsigned per_slice;  /* scopes */
-        /* Of one scope; a slice has per_slice times as much. */
-        uint64_t memory_bytes, processes;
-        double cpus;
+        struct Ceilings ceilings; /* of one scope; a slice has per_slice times as much */
 };
 
 struct Scopes {
@@ -102,6 +101,7 @@ struct Scopes {
         struct ManagerCall parent, self;
         int self_answer;           /* of the own scope: 1 = none yet */
         sd_event_source *relist;
+        struct LogLimit complaints; /* of what many cells can be told at once */
         char refusal[256];         /* PID 1's last words on why it does not start something */
 };
 
@@ -113,6 +113,8 @@ bool scopes_is_clean(const struct Scopes *s);
 /* A scope for this process, to which the others are bound. scopes_own: 1 = not yet, 0 = in it, or a negative errno. */
 int scopes_make_own(struct Scopes *s);
 int scopes_own(const struct Scopes *s);
+/* For what is there and what comes. */
+void scopes_set_ceilings(struct Scopes *s, const struct Ceilings *ceilings);
 /* Stops all slices of this instance, and waits for PID 1's answer: only once the loop has ended. */
 void scopes_stop_now(struct Scopes *s);
 

@@ -91,15 +91,18 @@ static uint64_t times(uint64_t a, uint64_t n) {
         return a > UINT64_MAX / n ? UINT64_MAX : a * n;
 }
 
+static struct Ceilings pool_ceilings(const struct Scopes *s) {
+        const struct Ceilings *one = &s->setup.ceilings;
+        unsigned n = s->setup.per_slice;
+        return (struct Ceilings) {.memory_bytes = times(one->memory_bytes, n), .processes = times(one->processes, n), .cpus = one->cpus * n};
+}
+
 static void pool_start(struct Pool *p) {
-        const struct ScopesSetup *setup = &p->owner->setup;
         const struct UnitPlan plan = {
                 .name = p->slice,
                 .description = "Glovebox: cells",
                 .bound = p->owner->bound,
-                .memory_bytes = times(setup->memory_bytes, setup->per_slice),
-                .processes = times(setup->processes, setup->per_slice),
-                .cpus = setup->cpus * setup->per_slice,
+                .ceilings = pool_ceilings(p->owner),
         };
         p->call.on_answer = pool_on_answer;
         p->asked_list = p->owner->lists;
@@ -288,6 +291,39 @@ static void scopes_on_ready(void *userdata) {
 
 bool scopes_is_clean(const struct Scopes *s) {
         return s->has_listed && LIST_EMPTY(&s->all);
+}
+
+/* Ceilings. A unit that is on its way has those it was asked for with: above it the slices', below it the leaves' own limits hold. */
+
+static void pool_on_ceilings(struct ManagerCall *call, int answer, const char *words) {
+        struct Pool *p = CONTAINER_OF(call, struct Pool, call);
+        if (answer < 0)
+                log_warning_errno(answer, "PID 1 does not change the ceilings of %s (%s): %m", p->slice, words);
+}
+
+static void scope_on_ceilings(struct ManagerCall *call, int answer, const char *words) {
+        struct Scope *c = CONTAINER_OF(call, struct Scope, call);
+        if (answer < 0 && c->state == SCOPE_UP)
+                log_warning_errno(answer, "PID 1 does not change the ceilings of %s (%s): %m", c->name, words);
+}
+
+void scopes_set_ceilings(struct Scopes *s, const struct Ceilings *ceilings) {
+        struct Scope *c;
+        s->setup.ceilings = *ceilings;
+        const struct Ceilings all = pool_ceilings(s);
+        for (size_t i = 0; i < s->n_pools; i++) {
+                struct Pool *p = s->pools[i];
+                p->call.on_answer = p->call.slot ? p->call.on_answer : pool_on_ceilings;
+                if (p->state == POOL_UP && !p->call.slot && manager_set_ceilings(s->manager, &p->call, p->slice, &all) < 0)
+                        log_warning("PID 1 cannot be asked to change the ceilings of %s.", p->slice);
+        }
+        LIST_FOREACH(c, &s->all, entry) {
+                if (c->state != SCOPE_UP || c->call.slot)
+                        continue;
+                c->call.on_answer = scope_on_ceilings;
+                if (manager_set_ceilings(s->manager, &c->call, c->name, ceilings) < 0)
+                        log_warning("PID 1 cannot be asked to change the ceilings of %s.", c->name);
+        }
 }
 
 /* Its own scope. */

@@ -165,6 +165,16 @@ static int own_make(struct Systemd *s, struct SystemdCell *c) {
         return r;
 }
 
+static void systemd_remove_leaf(struct CellCgroup *g, const char *leaf) {
+        struct SystemdCell *c = cell_of(g);
+        struct Systemd *s = (struct Systemd *) g->owner;
+        char path[JANITOR_PATH_MAX];
+        snprintf(path, sizeof path, "%.*s%s%s", JANITOR_PATH_MAX - 64, c->scope ? c->scope->path : c->path, *leaf ? "/" : "", leaf);
+        int r = janitor_remove(s->janitor, path, NULL, NULL);
+        if (r < 0)
+                log_warning_errno(r, "Failed to have the cgroup %s removed, it goes with its cell: %m", path);
+}
+
 static int systemd_make(struct Cgroups *o, uint64_t number, cgroup_handler_t on_made, void *userdata, struct CellCgroup **ret) {
         struct Systemd *s = (struct Systemd *) o;
         struct SystemdCell *c = calloc(1, sizeof *c);
@@ -175,10 +185,13 @@ static int systemd_make(struct Cgroups *o, uint64_t number, cgroup_handler_t on_
         int r = s->is_shared ? shared_make(s, c) : own_make(s, c);
         if (c->shared)
                 c->shared->n_cells++;
-        if (r < 0)
-                cell_cgroup_free(&c->base);
-        else
+        if (r >= 0) {
                 *ret = &c->base;
+                return r;
+        }
+        if (*c->path)
+                systemd_remove_leaf(&c->base, "");
+        cell_cgroup_free(&c->base);
         return r;
 }
 
@@ -211,16 +224,6 @@ static int systemd_remove(struct CellCgroup *g, cgroup_handler_t on_removed, voi
         if (*c->path)
                 return janitor_remove(s->janitor, c->path, systemd_on_removed, c);
         return sd_event_add_defer(s->event, &c->tell, systemd_on_tell, c);
-}
-
-static void systemd_remove_leaf(struct CellCgroup *g, const char *leaf) {
-        struct SystemdCell *c = cell_of(g);
-        struct Systemd *s = (struct Systemd *) g->owner;
-        char path[JANITOR_PATH_MAX];
-        snprintf(path, sizeof path, "%.*s%s%s", JANITOR_PATH_MAX - 64, c->scope ? c->scope->path : c->path, *leaf ? "/" : "", leaf);
-        int r = janitor_remove(s->janitor, path, NULL, NULL);
-        if (r < 0)
-                log_warning_errno(r, "Failed to have the cgroup %s removed, it goes with its cell: %m", path);
 }
 
 static void systemd_settled(struct CellCgroup *g) {
@@ -277,18 +280,29 @@ static bool has_left(const struct Systemd *s) {
         return !s->trial;
 }
 
-static int connect_bus(struct Systemd *s, const struct CgroupSetup *setup, char **ret_error) {
-        const struct Limits *caps = setup->caps;
+static struct Ceilings ceilings_of(const struct Systemd *s, const struct Limits *caps) {
         unsigned n = s->is_shared ? PER_SLICE : 1;
+        return (struct Ceilings) {
+                .memory_bytes = n * (caps->memory_bytes + SPARE_MEMORY),
+                .processes = n * (caps->max_processes + SPARE_PROCESSES),
+                .cpus = n * (caps->cpus + SPARE_CPUS),
+        };
+}
+
+static void systemd_set_caps(struct Cgroups *o, const struct Limits *caps) {
+        struct Systemd *s = (struct Systemd *) o;
+        const struct Ceilings ceilings = ceilings_of(s, caps);
+        scopes_set_ceilings(s->scopes, &ceilings);
+}
+
+static int connect_bus(struct Systemd *s, const struct CgroupSetup *setup, char **ret_error) {
         const struct ScopesSetup scopes = {
                 .event = s->event,
                 .names = &s->names,
                 .mount = s->mount,
                 .controllers = CONTROLLER_ALL,
-                .per_slice = PER_SLICE / n,
-                .memory_bytes = n * (caps->memory_bytes + SPARE_MEMORY),
-                .processes = n * (caps->max_processes + SPARE_PROCESSES),
-                .cpus = n * (caps->cpus + SPARE_CPUS),
+                .per_slice = s->is_shared ? 1 : PER_SLICE,
+                .ceilings = ceilings_of(s, setup->caps),
         };
         int r = scopes_new(&scopes, &s->scopes);
         if (r >= 0)
@@ -337,8 +351,8 @@ static int check_trial(struct Systemd *s, const struct CgroupSetup *setup, char 
         s->base.controllers = s->trial->controllers;
         controllers_missing(s->base.controllers, setup->waive, missing, sizeof missing);
         if (*missing)
-                return complain(ret_error, -EOPNOTSUPP, "systemd delegates no cgroup controller %s to a scope (cgroup v1 or hybrid machine, or cgroup_disable= at boot); "
-                                "boot with systemd.unified_cgroup_hierarchy=1, or run without these limits: --waive %s", missing, missing);
+                return complain(ret_error, -EOPNOTSUPP, "systemd does not delegate cgroup controller %s to a scope (cgroup v1 or hybrid machine, cgroup_disable= at boot, or "
+                                "DisableControllers= of glovebox.slice); boot with systemd.unified_cgroup_hierarchy=1, or run without these limits: --waive %s", missing, missing);
         return cgroup_check_kernel(s->trial->dir, s->trial->path, ret_error);
 }
 
@@ -436,6 +450,7 @@ const struct CgroupDriver systemd_driver = {
         .remove = systemd_remove,
         .remove_leaf = systemd_remove_leaf,
         .settled = systemd_settled,
+        .set_caps = systemd_set_caps,
         .forget = systemd_forget,
         .stop = systemd_stop,
 };

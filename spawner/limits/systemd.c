@@ -107,7 +107,7 @@ static int message_new(struct Manager *m, const char *member, sd_bus_message **r
 
 /* Properties of units. */
 
-static int append_limits(sd_bus_message *m, const struct UnitPlan *p) {
+static int append_ceilings(sd_bus_message *m, const struct Ceilings *p) {
         int r = 0;
         if (p->memory_bytes)
                 r = sd_bus_message_append(m, "(sv)(sv)", "MemoryMax", "t", p->memory_bytes, "MemorySwapMax", "t", UINT64_C(0));
@@ -115,10 +115,12 @@ static int append_limits(sd_bus_message *m, const struct UnitPlan *p) {
                 r = sd_bus_message_append(m, "(sv)", "TasksMax", "t", p->processes);
         if (r >= 0 && p->cpus > 0)
                 r = sd_bus_message_append(m, "(sv)", "CPUQuotaPerSecUSec", "t", (uint64_t) (p->cpus * (double) USEC_PER_SEC));
-        if (r >= 0)
-                r = sd_bus_message_append(m, "(sv)(sv)(sv)(sv)", "CPUAccounting", "b", 1, "MemoryAccounting", "b", 1, "TasksAccounting", "b", 1,
-                                          "IOAccounting", "b", 1);
         return r;
+}
+
+static int append_accounting(sd_bus_message *m) {
+        return sd_bus_message_append(m, "(sv)(sv)(sv)(sv)", "CPUAccounting", "b", 1, "MemoryAccounting", "b", 1, "TasksAccounting", "b", 1,
+                                     "IOAccounting", "b", 1);
 }
 
 /* SIGKILL at once: code in a cell gets no last word, and could ignore any other signal. OOMPolicy: one run out of memory is no reason to
@@ -142,7 +144,9 @@ static int append_properties(sd_bus_message *m, const struct UnitPlan *p) {
         if (r >= 0 && p->is_for_others)
                 r = sd_bus_message_append(m, "(sv)", "StopWhenUnneeded", "b", 1);
         if (r >= 0)
-                r = append_limits(m, p);
+                r = append_ceilings(m, &p->ceilings);
+        if (r >= 0)
+                r = append_accounting(m);
         if (r >= 0 && p->pid)
                 r = append_scope(m, p);
         return r;
@@ -162,6 +166,23 @@ int manager_start_unit(struct Manager *m, struct ManagerCall *c, const struct Un
                 r = sd_bus_message_close_container(message);
         if (r >= 0)
                 r = sd_bus_message_append(message, "a(sa(sv))", 0);
+        if (r >= 0)
+                r = call_send(m, c, message);
+        sd_bus_message_unref(message);
+        return r;
+}
+
+int manager_set_ceilings(struct Manager *m, struct ManagerCall *c, const char *unit, const struct Ceilings *ceilings) {
+        sd_bus_message *message = NULL;
+        int r = message_new(m, "SetUnitProperties", &message);
+        if (r >= 0)
+                r = sd_bus_message_append(message, "sb", unit, 1); /* 1: not for later units of this name */
+        if (r >= 0)
+                r = sd_bus_message_open_container(message, 'a', "(sv)");
+        if (r >= 0)
+                r = append_ceilings(message, ceilings);
+        if (r >= 0)
+                r = sd_bus_message_close_container(message);
         if (r >= 0)
                 r = call_send(m, c, message);
         sd_bus_message_unref(message);
@@ -388,6 +409,13 @@ static int manager_connect(struct Manager *m) {
         if (r >= 0)
                 r = manager_subscribe(m);
         return r < 0 ? r : sd_bus_attach_event(m->bus, m->event, SD_EVENT_PRIORITY_NORMAL);
+}
+
+int manager_probe(void) {
+        sd_bus *bus = NULL;
+        int r = sd_bus_open_system(&bus);
+        sd_bus_close_unref(bus);
+        return MIN(r, 0);
 }
 
 int manager_new(sd_event *event, const struct ManagerHandler *handler, struct Manager **ret) {

@@ -40,6 +40,12 @@ struct ManagerCall {
         void (*on_answer)(struct ManagerCall *c, int answer, const char *words);
 };
 
+/* 0: none. */
+struct Ceilings {
+        uint64_t memory_bytes, processes;
+        double cpus;
+};
+
 /* A transient slice (pid 0) or scope. */
 struct UnitPlan {
         const char *name;
@@ -50,11 +56,11 @@ struct UnitPlan {
         bool is_delegated;
         bool is_mild;        /* a stop sends SIGTERM first, not SIGKILL at once */
         bool is_for_others;  /* ends once no other unit needs it */
-        /* Ceilings; 0: none. */
-        uint64_t memory_bytes, processes;
-        double cpus;
+        struct Ceilings ceilings;
 };
 
+/* Is there a system bus that takes connections? */
+int manager_probe(void);
 /* It connects while the loop runs: on_ready. */
 int manager_new(sd_event *event, const struct ManagerHandler *handler, struct Manager **ret);
 struct Manager *manager_free(struct Manager *m);
@@ -69,6 +75,8 @@ bool manager_is_reloading(const struct Manager *m);
 /* -ENOTCONN: there is no connection now. */
 int manager_start_unit(struct Manager *m, struct ManagerCall *c, const struct UnitPlan *plan);
 int manager_stop_unit(struct Manager *m, struct ManagerCall *c, const char *unit);
+/* Of a unit that is there, until it goes. */
+int manager_set_ceilings(struct Manager *m, struct ManagerCall *c, const char *unit, const struct Ceilings *ceilings);
 void manager_forget(struct ManagerCall *c);
 /* Of units whose name has this form: on_unit for each, then on_listed. -EBUSY: one is under way. */
 int manager_list(struct Manager *m, const char *pattern);

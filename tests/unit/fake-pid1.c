@@ -147,7 +147,9 @@ static int read_properties(sd_bus_message *m, struct Unit *u) {
                 r = sd_bus_message_read(m, "s", &key);
                 if (r >= 0)
                         r = sd_bus_message_peek_type(m, NULL, &type);
-                if (r >= 0 && streq(key, "PIDs"))
+                if (r >= 0 && streq(key, "MemoryMax"))
+                        r = sd_bus_message_read(m, "v", "t", &fake.shared->last_memory);
+                else if (r >= 0 && streq(key, "PIDs"))
                         r = sd_bus_message_read(m, "v", "au", 1, &u->pid);
                 else if (r >= 0 && streq(key, "Slice"))
                         r = sd_bus_message_read(m, "v", "s", &text);
@@ -259,11 +261,20 @@ static int on_list(sd_bus_message *m) {
         return r;
 }
 
+static int on_set(sd_bus_message *m) {
+        struct Unit unused = {};
+        const char *name;
+        if (sd_bus_message_read(m, "sb", &name, NULL) < 0 || read_properties(m, &unused) < 0 || !find(name))
+                return sd_bus_reply_method_errorf(m, SD_BUS_ERROR_INVALID_ARGS, "cannot be read, or no such unit");
+        fake.shared->n_sets++;
+        return sd_bus_reply_method_return(m, "");
+}
+
 static int answer(sd_bus_message *m) {
         static const struct {
                 const char *member;
                 int (*handle)(sd_bus_message *m);
-        } methods[] = {{"StartTransientUnit", on_start}, {"StopUnit", on_stop}, {"ListUnitsByPatterns", on_list}};
+        } methods[] = {{"StartTransientUnit", on_start}, {"StopUnit", on_stop}, {"ListUnitsByPatterns", on_list}, {"SetUnitProperties", on_set}};
         for (size_t i = 0; i < ELEMENTSOF(methods); i++)
                 if (sd_bus_message_is_method_call(m, INTERFACE, methods[i].member))
                         return methods[i].handle(m);

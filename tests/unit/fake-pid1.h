@@ -21,6 +21,8 @@ struct FakePid1 {
         volatile unsigned n_starts, n_stops, n_connections;
         volatile unsigned in_flight, most_in_flight; /* scopes whose job is under way */
         volatile unsigned n_scopes, n_slices;        /* that are there, without the spawner's own */
+        volatile unsigned n_sets;       /* of properties */
+        volatile uint64_t last_memory;  /* the MemoryMax that came last */
         char last_slice[80];
         char bound[80];                 /* BindsTo of the last scope */
 };

@@ -155,6 +155,28 @@ static void test_a_cell(void **state) {
         assert_int_equal(fake->n_stops, 0); /* it went by itself */
 }
 
+/* A reload of the config: ceilings of what is there, and of what comes. */
+static void test_caps(void **state) {
+        struct Cell c, later;
+        struct Limits more = caps;
+        make(&c);
+        wait_for(&c.made, 5 * USEC_PER_SEC);
+        assert_int_equal(fake->last_memory, (64 + 64) * MIB);
+        more.memory_bytes = 1 * GIB;
+        cgroups->driver->set_caps(cgroups, &more);
+        EVENTUALLY(fake->n_sets == 2); /* the slice and the scope */
+        assert_int_equal(fake->last_memory, GIB + 64 * MIB);
+        make(&later);
+        wait_for(&later.made, 5 * USEC_PER_SEC);
+        assert_int_equal(fake->last_memory, GIB + 64 * MIB);
+        /* An answer that is still awaited is no hindrance to a stop. */
+        fake->forgets = true;
+        cgroups->driver->set_caps(cgroups, &caps);
+        end_cell(&c, 5 * USEC_PER_SEC);
+        end_cell(&later, 5 * USEC_PER_SEC);
+        EVENTUALLY(fake->n_scopes == 0);
+}
+
 static void test_four_at_a_time(void **state) {
         struct Cell cells[80];
         fake->delay_ms = 15;
@@ -480,7 +502,7 @@ static void test_states(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                T(test_names), T(test_states), T(test_no_bus), WITH(test_a_cell), WITH(test_four_at_a_time), WITH(test_errors),
+                T(test_names), T(test_states), T(test_no_bus), WITH(test_a_cell), WITH(test_caps), WITH(test_four_at_a_time), WITH(test_errors),
                 WITH(test_failed_jobs), WITH(test_lost_connection), WITH(test_lost_connection_with_many),
                 WITH(test_no_connection), WITH(test_noise_of_a_reload),
                 WITH(test_leaked_scope), WITH(test_forgotten_cells), cmocka_unit_test_teardown(test_sweep, teardown),

@@ -114,7 +114,7 @@ class Daemon:
         self.socket_path = self.folder / "gb.sock"
         self.socket = f"unix:{self.socket_path}"
         self.config_file = self.folder / "glovebox.conf"
-        self.config = {"server": {"audit-file": str(self.audit_file), "node": "test-node"}}
+        self.config = {"server": {"audit-file": str(self.audit_file), "node": "test-node"}, "spawner": {"driver": "cgroupfs"}}
         for section, keys in (config or {}).items():
             self.config.setdefault(section, {}).update(keys)
         self.write_config()
