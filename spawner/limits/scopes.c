@@ -79,6 +79,11 @@ static void pool_on_answer(struct ManagerCall *call, int answer, const char *wor
                 p->state = POOL_DOWN;
         } else if (answer == MANAGER_EXISTS) {
                 p->state = POOL_UP; /* of the operator's making, or the answer to a call that was lost */
+        } else if (answer == -EDEADLK) {
+                /* A stop of it, of an earlier life's most likely, is under way; the scopes' deadlines go on meanwhile. */
+                p->state = POOL_DOWN;
+                scopes_look_again(s);
+                return;
         } else {
                 log_warning("PID 1 refuses to start %s: %s", p->slice, words);
                 snprintf(s->refusal, sizeof s->refusal, "%s", words);
