@@ -96,8 +96,10 @@ struct Config *config_free(struct Config *c) {
         for (size_t i = 0; i < c->n_profiles; i++)
                 free(c->profiles[i].name);
         free(c->profiles);
-        for (size_t i = 0; i < c->n_callers; i++)
+        for (size_t i = 0; i < c->n_callers; i++) {
                 free(c->callers[i].name);
+                free(c->callers[i].slice);
+        }
         free(c->callers);
         free(c->driver);
         free(c->seccomp_policy);
@@ -234,15 +236,22 @@ static int on_section(struct Place *place, void *userdata) {
 }
 
 static int on_caller_entry(struct Place *place, struct CallerRule *caller) {
-        static const struct Key own[] = { { NULL, "max-executions", KEY_COUNT, offsetof(struct CallerRule, max_executions), 0, 100000 }, {} };
+        static const struct Key own[] = {
+                { NULL, "max-executions", KEY_COUNT, offsetof(struct CallerRule, max_executions), 0, 100000 },
+                { NULL, "slice", KEY_STRING, offsetof(struct CallerRule, slice) },
+        };
         char **known _cleanup_strv_ = NULL;
+        int r = 0;
 
-        if (streq(place->key, own[0].name)) {
-                struct Key key[] = { own[0], {} };
+        for (size_t i = 0; i < ELEMENTSOF(own) && r >= 0; i++) {
+                struct Key key[] = { own[i], {} };
                 key[0].section = place->section;
-                return place_assign(place, key, caller);
+                if (streq(place->key, own[i].name))
+                        return place_assign(place, key, caller);
+                r = strv_extend(&known, own[i].name);
         }
-        int r = place_once(place);
+        if (r >= 0)
+                r = place_once(place);
         for (const struct LimitInfo *info = limit_table; info->field && r >= 0; info++) {
                 if (!info->controller)
                         continue;
@@ -250,8 +259,6 @@ static int on_caller_entry(struct Place *place, struct CallerRule *caller) {
                         return limit_key_assign(place, info, &caller->together);
                 r = strv_extend(&known, info->key);
         }
-        if (r >= 0)
-                r = strv_extend(&known, own[0].name);
         return r < 0 ? r : place_unknown(place, "key", place->key, known);
 }
 
@@ -385,6 +392,19 @@ static int settle_lists(struct Place *place, struct Config *c) {
         return 0;
 }
 
+/* A dash would nest it deeper, and systemd's names are no place for more. */
+static int settle_slices(struct Place *place, const struct Config *c) {
+        static const char allowed[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
+
+        for (size_t i = 0; i < c->n_callers; i++) {
+                const char *slice = c->callers[i].slice;
+                if (slice && (!*slice || strlen(slice) > 24 || slice[strspn(slice, allowed)] || strncmp(slice, "pool", 4) == 0 || streq(slice, "control")))
+                        return place_fail(place, "'slice' of [caller %s] must be 1 to 24 of a-z 0-9 _, and neither control nor begin with pool, not '%s'",
+                                          c->callers[i].name, slice);
+        }
+        return 0;
+}
+
 /* The node's name is part of every execution's id. */
 static int settle_node(struct Place *place, struct Config *c) {
         static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-";
@@ -436,6 +456,8 @@ static int settle(struct Loading *l, const char *file, char **ret_error) {
                 r = settle_uids(&place, l);
         if (r >= 0)
                 r = settle_lists(&place, &l->config);
+        if (r >= 0)
+                r = settle_slices(&place, &l->config);
         if (r >= 0)
                 r = settle_node(&place, &l->config);
         if (r >= 0)
@@ -499,6 +521,13 @@ int config_load(const char *file, struct Config **ret, char **ret_error) {
         l->config = (struct Config) {};
         *ret = config;
         return 0;
+}
+
+const char *config_slice(const struct Config *c, const char *slice) {
+        for (size_t i = 0; i < c->n_callers; i++)
+                if (streq(c->callers[i].slice, slice))
+                        return c->callers[i].slice;
+        return NULL;
 }
 
 const struct CallerRule *config_caller(const struct Config *c, const char *name) {

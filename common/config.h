@@ -12,6 +12,7 @@ struct Profile {
 /* [caller NAME] */
 struct CallerRule {
         char *name;              /* "uid:1000", "cert:Jane Doe"; "*": whoever has no section, each for himself */
+        char *slice;             /* its cells are in pool slices below glovebox-SLICE.slice; NULL: with all others */
         uint64_t max_executions; /* at once; 0 = max_executions_per_caller */
         struct Limits together;  /* what his executions may have at once, as the sum of their limits: memory, cpus, max-processes; 0 = no bound */
 };
@@ -98,6 +99,8 @@ DEFINE_CLEANUP(struct Config *, config_free)
 
 /* The rule of this caller ("uid:1000"), else that of "*", else NULL. */
 const struct CallerRule *config_caller(const struct Config *c, const char *name);
+/* The same name out of the config, which lives as long; NULL where no caller has this slice. */
+const char *config_slice(const struct Config *c, const char *slice);
 const struct Profile *config_profile(const struct Config *c, const char *name);
 /* "python" (the one without a version, else the first) or "python:3.11"; NULL when there is none. */
 const struct Runtime *config_runtime(const struct Config *c, const char *name);

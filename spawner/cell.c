@@ -127,7 +127,7 @@ int cell_new(struct CellWorld *world, const struct CellSpec *spec, const struct 
                 return -ENOMEM;
         *c = (struct Cell) {
                 .world = world, .kind = spec->kind, .owner = owner, .id = spec->id, .number = ++world->last_number,
-                .runtime = spec->runtime, .limits = spec->limits, .state = CELL_OPENING,
+                .runtime = spec->runtime, .slice = spec->slice, .limits = spec->limits, .state = CELL_OPENING,
                 .ending = {.is_over = ending_is_over, .on_over = ending_on_over, .userdata = c},
         };
         snprintf(c->tag, sizeof c->tag, "%s", spec->tag);

@@ -35,6 +35,7 @@ struct Cell {
         uint64_t id;                   /* the server's number */
         uint64_t number;               /* ours, never used twice */
         unsigned runtime;              /* index in the config */
+        const char *slice;             /* of the config; NULL = the one for all */
         struct Limits limits;
         char tag[CELL_TAG_MAX + 1];
         enum CellState state;
@@ -48,6 +49,7 @@ struct CellSpec {
         uint64_t id;
         unsigned runtime;
         const struct CellKind *kind;
+        const char *slice;
         struct Limits limits;
         const char *tag;
 };

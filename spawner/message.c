@@ -8,6 +8,7 @@
 #include "common/wire.h"
 
 #define STEP_RUNTIME "runtimes of the spawner"
+#define STEP_SLICE "slices of the spawner"
 
 typedef Glovebox__Internal__ToSpawner ToSpawner;
 
@@ -104,6 +105,9 @@ static int on_open_cell(struct Context *c, const ToSpawner *m) {
                 return c->handler->refuse_cell(c->handler->userdata, o->cell, -ENOENT, STEP_RUNTIME);
         if (r > 0)
                 return c->handler->refuse_cell(c->handler->userdata, o->cell, -ERANGE, STEP_CAPS);
+        spec.slice = isempty(o->slice) ? NULL : config_slice(c->bounds->config, o->slice);
+        if (!spec.slice && !isempty(o->slice))
+                return c->handler->refuse_cell(c->handler->userdata, o->cell, -ENOENT, STEP_SLICE);
         spec.runtime = (unsigned) (runtime - c->bounds->config->runtimes);
         return c->handler->open_cell(c->handler->userdata, &spec);
 }

@@ -137,7 +137,7 @@ static int native_prepare(struct Cell *c) {
         n->slot = slots_acquire(c->world->slots);
         if (n->slot < 0)
                 return n->slot;
-        int r = cgroups(n)->driver->make(cgroups(n), c->number, native_on_cgroup, n, &n->cgroup);
+        int r = cgroups(n)->driver->make(cgroups(n), c->number, c->slice, native_on_cgroup, n, &n->cgroup);
         if (r == 0)
                 n->cgroup_pending = true;
         else if (r > 0)

@@ -403,8 +403,18 @@ static int start_drivers(struct Spawner *s, const struct SpawnerSetup *setup, ch
         return cgroups_start(driver, &cgroups, &s->world.cgroups, ret_error);
 }
 
+static int check_slices(const struct Spawner *s, const struct Config *config, char **ret_error) {
+        for (size_t i = 0; i < config->n_callers; i++)
+                if (config->callers[i].slice && !s->world.cgroups->driver->has_slices)
+                        return complain(ret_error, -EOPNOTSUPP, "[caller %s] has a slice, which the cgroup driver %s does not make; set driver = systemd in "
+                                        "[spawner], or take it out", config->callers[i].name, s->world.cgroups->driver->name);
+        return 0;
+}
+
 static int start_cgroups(struct Spawner *s, const struct SpawnerSetup *setup, char **ret_error) {
         int r = start_drivers(s, setup, ret_error);
+        if (r >= 0 && !setup->check)
+                r = check_slices(s, setup->config, ret_error);
         return r < 0 ? r : start_io_max(s, setup, ret_error);
 }
 

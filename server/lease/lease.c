@@ -85,6 +85,7 @@ static int send_open(struct Lease *l, const struct LeaseRequest *request) {
         open.cell = start.cell = l->cell;
         open.runtime = (char *) request->runtime;
         open.tag = (char *) request->tag;
+        open.slice = (char *) strempty(request->slice);
         open.limits = start.limits = &limits;
         start.run = THE_RUN;
         start.merge_streams = request->merge_streams;

@@ -26,7 +26,7 @@ struct LeaseCallbacks {
 };
 
 struct LeaseRequest {
-        const char *runtime, *tag;
+        const char *runtime, *tag, *slice; /* slice: NULL = the one for all */
         struct Limits limits;
         bool merge_streams, probe_version;
 };

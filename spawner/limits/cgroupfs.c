@@ -143,7 +143,7 @@ static struct Cgroups *cgroupfs_stop(struct Cgroups *o) {
         return NULL;
 }
 
-static int cgroupfs_make(struct Cgroups *o, uint64_t number, cgroup_handler_t on_made, void *userdata, struct CellCgroup **ret) {
+static int cgroupfs_make(struct Cgroups *o, uint64_t number, const char *slice, cgroup_handler_t on_made, void *userdata, struct CellCgroup **ret) {
         struct Cgroupfs *c = (struct Cgroupfs *) o;
         struct CellCgroup *g = calloc(1, sizeof *g);
         if (!g)

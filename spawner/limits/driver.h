@@ -48,10 +48,12 @@ struct CellCgroup {
 
 struct CgroupDriver {
         const char *name;
+        bool has_slices;
         /* On an error *ret_error is one line for the operator: what is missing, why, and what helps. */
         int (*start)(const struct CgroupSetup *setup, struct Cgroups **ret, char **ret_error);
-        /* 1 = made already, on_made will not be called; 0 = on_made comes later. number is never used twice in a life. */
-        int (*make)(struct Cgroups *o, uint64_t number, cgroup_handler_t on_made, void *userdata, struct CellCgroup **ret);
+        /* 1 = made already, on_made will not be called; 0 = on_made comes later. number is never used twice in a life.
+         * slice: of cells that are kept apart, NULL = the one for all; only with has_slices. */
+        int (*make)(struct Cgroups *o, uint64_t number, const char *slice, cgroup_handler_t on_made, void *userdata, struct CellCgroup **ret);
         /* Removes the empty folder and its leaves; on_removed comes later, always. -EBUSY in it: something is left, try again. */
         int (*remove)(struct CellCgroup *g, cgroup_handler_t on_removed, void *userdata);
         /* One leaf of a finished run; nobody waits for it. */

@@ -31,8 +31,8 @@ void names_own_scope(const struct UnitNames *n, uint64_t number, char out[UNIT_N
         snprintf(out, UNIT_NAME_LEN, "glovebox-spawner-%s-%" PRIu64 ".scope", n->id, number);
 }
 
-void names_pool(const struct UnitNames *n, unsigned k, char out[UNIT_NAME_LEN]) {
-        snprintf(out, UNIT_NAME_LEN, "glovebox-pool%u%s.slice", k, n->slice_mark);
+void names_pool(const struct UnitNames *n, const char *group, unsigned k, char out[UNIT_NAME_LEN]) {
+        snprintf(out, UNIT_NAME_LEN, "glovebox-%s%spool%u%s.slice", strempty(group), isempty(group) ? "" : "-", k, n->slice_mark);
 }
 
 static bool is_number_and(const char *s, const char *rest) {
@@ -49,7 +49,10 @@ bool names_is_ours(const struct UnitNames *n, const char *unit) {
         if (strncmp(unit, start, strlen(start)) == 0)
                 return is_number_and(unit + strlen(start), ".scope");
         snprintf(end, sizeof end, "%s.slice", n->slice_mark);
-        return strncmp(unit, "glovebox-pool", 13) == 0 && is_number_and(unit + 13, end);
+        if (strncmp(unit, "glovebox-", 9) != 0)
+                return false;
+        const char *dash = strchr(unit + 9, '-'), *pool = dash ? dash + 1 : unit + 9; /* behind the group */
+        return strncmp(pool, "pool", 4) == 0 && is_number_and(pool + 4, end);
 }
 
 uint64_t names_number(const struct UnitNames *n, const char *unit) {

@@ -17,8 +17,8 @@ void names_init(struct UnitNames *n, const char *boot_id, const char *state);
 void names_scope(const struct UnitNames *n, uint64_t number, char out[UNIT_NAME_LEN]);
 /* The scope that a spawner which is no service makes for itself: glovebox-spawner-<id>-<number>.scope */
 void names_own_scope(const struct UnitNames *n, uint64_t number, char out[UNIT_NAME_LEN]);
-/* glovebox-pool<k>.slice, below glovebox.slice by its name. */
-void names_pool(const struct UnitNames *n, unsigned k, char out[UNIT_NAME_LEN]);
+/* glovebox-pool<k>.slice, below glovebox.slice by its name; with a group glovebox-<group>-pool<k>.slice. */
+void names_pool(const struct UnitNames *n, const char *group, unsigned k, char out[UNIT_NAME_LEN]);
 /* For ListUnitsByPatterns: wider than what is ours. */
 #define NAMES_PATTERN "glovebox-*"
 /* Was this unit made by this instance, in this life or an earlier one? */

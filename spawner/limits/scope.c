@@ -472,9 +472,9 @@ static struct Scope *scope_alloc(struct Scopes *s, enum ScopeState state) {
         return c;
 }
 
-int scope_new(struct Scopes *s, const char *description, scope_handler_t on_up, void *userdata, struct Scope **ret) {
+int scope_new(struct Scopes *s, const char *group, const char *description, scope_handler_t on_up, void *userdata, struct Scope **ret) {
         struct Pool *pool;
-        int r = scopes_pool(s, &pool);
+        int r = scopes_pool(s, group, &pool);
         if (r < 0)
                 return r;
         struct Scope *c = scope_alloc(s, SCOPE_NEW);

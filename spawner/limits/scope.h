@@ -32,11 +32,13 @@ typedef void (*scope_handler_t)(struct Scope *scope, int error, void *userdata);
 struct Pool {
         struct Scopes *owner;
         char slice[UNIT_NAME_LEN];
+        const char *group;   /* the caller's who is kept apart; NULL: everybody's */
         enum { POOL_DOWN, POOL_ASKED, POOL_UP } state;
         unsigned n_live;     /* scopes that PID 1 has not forgotten */
         bool in_flight, seen;
         uint64_t asked_list; /* number of the last list before it was asked for */
         struct ManagerCall call;
+        struct ManagerCall parent; /* for the slice of its group */
 };
 
 struct Scope {
@@ -124,11 +126,11 @@ void scopes_queue(struct Scope *scope, int queue);
 void scopes_landed(struct Scopes *s, bool *in_flight);
 /* Asks for the list soon: what PID 1 knows is unclear. */
 void scopes_look_again(struct Scopes *s);
-/* A slice with room for one more. */
-int scopes_pool(struct Scopes *s, struct Pool **ret);
+/* A slice of this group with room for one more. */
+int scopes_pool(struct Scopes *s, const char *group, struct Pool **ret);
 
-/* One scope. on_up comes once, later. */
-int scope_new(struct Scopes *s, const char *description, scope_handler_t on_up, void *userdata, struct Scope **ret);
+/* One scope; group stays the caller's. on_up comes once, later. */
+int scope_new(struct Scopes *s, const char *group, const char *description, scope_handler_t on_up, void *userdata, struct Scope **ret);
 /* Its cell lives: the leader ends. */
 void scope_settled(struct Scope *scope);
 /* Nothing but the leader is in it any more. on_left comes once, later: 0 = the folder is gone and the scope is not the user's any more;

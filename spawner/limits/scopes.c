@@ -92,6 +92,22 @@ static void pool_on_answer(struct ManagerCall *call, int answer, const char *wor
         scopes_pump(s);
 }
 
+/* Without being asked PID 1 makes it too, but then it stays for ever. Where the operator has installed one, that is the one. */
+static void group_on_answer(struct ManagerCall *call, int answer, const char *words) {
+        struct Pool *p = CONTAINER_OF(call, struct Pool, parent);
+        if (answer < 0 && answer != -EDEADLK)
+                log_warning("PID 1 refuses to start the slice above %s: %s", p->slice, words);
+}
+
+static void group_start(struct Pool *p) {
+        char name[UNIT_NAME_LEN];
+        snprintf(name, sizeof name, "glovebox-%.32s.slice", p->group);
+        const struct UnitPlan plan = {.name = name, .description = "Glovebox: cells of callers of their own", .is_for_others = true};
+        p->parent.on_answer = group_on_answer;
+        if (!p->parent.slot && manager_start_unit(p->owner->manager, &p->parent, &plan) < 0)
+                log_warning("PID 1 cannot be asked for %s.", name);
+}
+
 static uint64_t times(uint64_t a, uint64_t n) {
         return a > UINT64_MAX / n ? UINT64_MAX : a * n;
 }
@@ -109,6 +125,8 @@ static void pool_start(struct Pool *p) {
                 .bound = p->owner->bound,
                 .ceilings = pool_ceilings(p->owner),
         };
+        if (p->group)
+                group_start(p);
         p->call.on_answer = pool_on_answer;
         p->asked_list = p->owner->lists;
         int r = manager_start_unit(p->owner->manager, &p->call, &plan);
@@ -139,12 +157,17 @@ static struct Pool *pool_by_name(const struct Scopes *s, const char *name) {
         return NULL;
 }
 
-int scopes_pool(struct Scopes *s, struct Pool **ret) {
-        for (size_t i = 0; i < s->n_pools; i++)
+int scopes_pool(struct Scopes *s, const char *group, struct Pool **ret) {
+        unsigned k = 0;
+        for (size_t i = 0; i < s->n_pools; i++) {
+                if (!streq(strempty(s->pools[i]->group), strempty(group)))
+                        continue;
                 if (s->pools[i]->n_live < s->setup.per_slice) {
                         *ret = s->pools[i];
                         return 0;
                 }
+                k++;
+        }
         struct Pool **grown = reallocarray(s->pools, s->n_pools + 1, sizeof *grown);
         if (!grown)
                 return -ENOMEM;
@@ -153,7 +176,8 @@ int scopes_pool(struct Scopes *s, struct Pool **ret) {
         if (!p)
                 return -ENOMEM;
         p->owner = s;
-        names_pool(s->setup.names, (unsigned) s->n_pools, p->slice);
+        p->group = group;
+        names_pool(s->setup.names, group, k, p->slice);
         s->pools[s->n_pools++] = p;
         *ret = p;
         return 0;
@@ -389,6 +413,7 @@ struct Scopes *scopes_free(struct Scopes *s) {
                 scope_free(c);
         for (size_t i = 0; i < s->n_pools; i++) {
                 manager_forget(&s->pools[i]->call);
+                manager_forget(&s->pools[i]->parent);
                 free(s->pools[i]);
         }
         free(s->pools);

@@ -30,6 +30,7 @@
 struct Shared {
         LIST_ENTRY(Shared) entry;
         struct Systemd *owner;
+        const char *slice;   /* of the callers whose cells it holds; NULL: all others */
         struct Scope *scope; /* NULL: it has gone */
         bool is_up;
         unsigned n_cells;
@@ -105,27 +106,28 @@ static void shared_on_up(struct Scope *scope, int error, void *userdata) {
 }
 
 static int shared_start(struct Shared *h) {
-        return scope_new(h->owner->scopes, "Glovebox: cells", shared_on_up, h, &h->scope);
+        return scope_new(h->owner->scopes, h->slice, "Glovebox: cells", shared_on_up, h, &h->scope);
 }
 
-static int shared_find(struct Systemd *s, struct Shared **ret) {
+static int shared_find(struct Systemd *s, const char *slice, struct Shared **ret) {
         struct Shared *h;
         LIST_FOREACH(h, &s->shared, entry)
-                if (h->n_cells < PER_SLICE)
+                if (h->n_cells < PER_SLICE && streq(strempty(h->slice), strempty(slice)))
                         break;
         if (!h) {
                 h = calloc(1, sizeof *h);
                 if (!h)
                         return -ENOMEM;
                 h->owner = s;
+                h->slice = slice;
                 LIST_INSERT_HEAD(&s->shared, h, entry);
         }
         *ret = h;
         return h->scope ? 0 : shared_start(h);
 }
 
-static int shared_make(struct Systemd *s, struct SystemdCell *c) {
-        int r = shared_find(s, &c->shared);
+static int shared_make(struct Systemd *s, struct SystemdCell *c, const char *slice) {
+        int r = shared_find(s, slice, &c->shared);
         if (r < 0)
                 return r;
         if (c->shared->is_up) {
@@ -156,10 +158,10 @@ static void systemd_on_up(struct Scope *scope, int error, void *userdata) {
         c->base.handler(&c->base, error, c->base.userdata);
 }
 
-static int own_make(struct Systemd *s, struct SystemdCell *c) {
+static int own_make(struct Systemd *s, struct SystemdCell *c, const char *slice) {
         char description[64];
         snprintf(description, sizeof description, "Glovebox: cell %" PRIu64, c->base.number);
-        int r = scope_new(s->scopes, description, systemd_on_up, c, &c->scope);
+        int r = scope_new(s->scopes, slice, description, systemd_on_up, c, &c->scope);
         if (r >= 0)
                 snprintf(c->base.name, sizeof c->base.name, "%.47s", c->scope->name);
         return r;
@@ -175,14 +177,14 @@ static void systemd_remove_leaf(struct CellCgroup *g, const char *leaf) {
                 log_warning_errno(r, "Failed to have the cgroup %s removed, it goes with its cell: %m", path);
 }
 
-static int systemd_make(struct Cgroups *o, uint64_t number, cgroup_handler_t on_made, void *userdata, struct CellCgroup **ret) {
+static int systemd_make(struct Cgroups *o, uint64_t number, const char *slice, cgroup_handler_t on_made, void *userdata, struct CellCgroup **ret) {
         struct Systemd *s = (struct Systemd *) o;
         struct SystemdCell *c = calloc(1, sizeof *c);
         if (!c)
                 return -ENOMEM;
         c->base = (struct CellCgroup) {.owner = o, .number = number, .dir = -EBADF, .handler = on_made, .userdata = userdata};
         snprintf(c->base.name, sizeof c->base.name, "cell-%" PRIu64, number);
-        int r = s->is_shared ? shared_make(s, c) : own_make(s, c);
+        int r = s->is_shared ? shared_make(s, c, slice) : own_make(s, c, slice);
         if (c->shared)
                 c->shared->n_cells++;
         if (r >= 0) {
@@ -359,7 +361,7 @@ static int check_trial(struct Systemd *s, const struct CgroupSetup *setup, char 
 /* One scope as every cell gets it: whatever is wrong on this machine is said now, and which controllers leaves can have. */
 static int try_scope(struct Systemd *s, const struct CgroupSetup *setup, char **ret_error) {
         s->trial_answer = 1;
-        int r = scope_new(s->scopes, "Glovebox: trial", trial_on_up, s, &s->trial);
+        int r = scope_new(s->scopes, NULL, "Glovebox: trial", trial_on_up, s, &s->trial);
         if (r >= 0)
                 r = turn_until(s, has_answer, START_TIME);
         if (r >= 0)
@@ -445,6 +447,7 @@ static struct Cgroups *systemd_stop(struct Cgroups *o) {
 
 const struct CgroupDriver systemd_driver = {
         .name = "systemd",
+        .has_slices = true,
         .start = systemd_start,
         .make = systemd_make,
         .remove = systemd_remove,

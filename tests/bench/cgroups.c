@@ -105,7 +105,7 @@ static void begin(struct Bench *b) {
         *o = (struct One) { .bench = b, .began = now_us(), .stays = !b->made };
         b->begun++;
         b->under_way++;
-        int r = b->cgroups->driver->make(b->cgroups, ++b->number, on_made, o, &o->cgroup);
+        int r = b->cgroups->driver->make(b->cgroups, ++b->number, NULL, on_made, o, &o->cgroup);
         if (r < 0)
                 fail("make", r);
         if (r > 0)

@@ -125,7 +125,7 @@ static void everything_set(void **state) {
                 "[limits]\ntimeout = 5s\nidle-timeout = 1s\nidle-evidence = output\n"
                 "[caps]\ncpus = 8\n"
                 "[profile one]\ncpus = 7.5\nidle-grace = 2s\n"
-                "[caller uid:7]\nmemory = 2G\nmax-executions = 3\n[caller *]\ncpus = 1.5\n[caller cert:Jane Doe]\n"
+                "[caller uid:7]\nmemory = 2G\nmax-executions = 3\n[caller *]\ncpus = 1.5\nslice = others\n[caller cert:Jane Doe]\n"
                 "[spawner]\nwaive = memory pids\nuid-range = 100000:1000\nspare-uid = 99999\ndriver = systemd\nscope = shared\n");
 
         assert_int_equal(strv_length(c->listen), 3);
@@ -150,6 +150,9 @@ static void everything_set(void **state) {
         assert_true(config_caller(c, "uid:7")->together.cpus == 0);
         assert_true(config_caller(c, "uid:70")->together.cpus == 1.5);
         assert_true(config_caller(c, "cert:Jane Doe")->together.cpus == 0);
+        assert_null(config_caller(c, "uid:7")->slice);
+        assert_ptr_equal(config_slice(c, "others"), config_caller(c, "uid:70")->slice);
+        assert_null(config_slice(c, "other"));
 }
 
 static void errors_name_line_and_cure(void **state) {
@@ -203,6 +206,10 @@ static void errors_name_line_and_cure(void **state) {
                 { "[spawner]\nscope = one\n", "/glovebox.conf: 'scope' must be per-cell or shared, not 'one'" },
                 { "[spawner]\nscope = shared\ndriver = cgroupfs\n",
                   "/glovebox.conf: 'scope' = shared is for driver = systemd; with cgroupfs there are no scopes" },
+                { "[caller uid:7]\nslice = a-b\n",
+                  "/glovebox.conf: 'slice' of [caller uid:7] must be 1 to 24 of a-z 0-9 _, and neither control nor begin with pool, not 'a-b'" },
+                { "[caller bob]\n", "/glovebox.conf:1: a caller is uid:NUMBER, cert:NAME or * (all others): [caller uid:1000]" },
+                { "[caller uid:7]\ntimeout = 3s\n", "/glovebox.conf:2: unknown key 'timeout' in [caller uid:7]" },
         };
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++)

@@ -62,7 +62,7 @@ static uint64_t last_number;
 
 static void make(struct Cell *c) {
         *c = (struct Cell) {.made = 1, .removed = 1};
-        int r = cgroups->driver->make(cgroups, ++last_number, on_made, c, &c->g);
+        int r = cgroups->driver->make(cgroups, ++last_number, NULL, on_made, c, &c->g);
         assert_ok(r);
         if (r > 0)
                 c->made = 0;
@@ -469,19 +469,24 @@ static void test_names(void **state) {
         names_init(&service, "0c1d2e3f-0000-0000-0000-000000000000\n", "/run/glovebox-spawner");
         names_init(&other, "0c1d2e3f-0000-0000-0000-000000000000\n", "/tmp/x");
         assert_string_not_equal(service.id, other.id);
-        names_pool(&service, 3, unit);
+        names_pool(&service, NULL, 3, unit);
         assert_string_equal(unit, "glovebox-pool3.slice");
         assert_true(names_is_ours(&service, unit));
         assert_false(names_is_ours(&other, unit));
-        names_pool(&other, 3, unit);
+        names_pool(&other, NULL, 3, unit);
         assert_false(names_is_ours(&service, unit));
         assert_true(names_is_ours(&other, unit));
+        names_pool(&service, "acme", 0, unit);
+        assert_string_equal(unit, "glovebox-acme-pool0.slice");
+        assert_true(names_is_ours(&service, unit));
+        assert_false(names_is_ours(&other, unit));
         names_scope(&other, 12, unit);
         assert_int_equal(names_number(&other, unit), 12);
         assert_int_equal(names_number(&service, unit), 0);
         assert_true(names_is_ours(&other, unit));
         static const char *const foreign[] = {"glovebox.slice",           "glovebox-control.slice", "glovebox-pool.slice",    "glovebox-pool1x.slice",
-                                              "glovebox-spawner.service", "glovebox-spawner.scope", "glovebox-spawner.socket"};
+                                              "glovebox-spawner.service", "glovebox-spawner.scope", "glovebox-spawner.socket",
+                                              "glovebox-acme.slice",      "glovebox-a-b-pool1.slice"};
         for (size_t i = 0; i < ELEMENTSOF(foreign); i++)
                 assert_false(names_is_ours(&service, foreign[i]));
         assert_int_equal(names_folder("1:cpu:/y\n0::/a.slice/b.scope\n", "b.scope", path, sizeof path), 0);
