@@ -398,7 +398,8 @@ static int settle_slices(struct Place *place, const struct Config *c) {
 
         for (size_t i = 0; i < c->n_callers; i++) {
                 const char *slice = c->callers[i].slice;
-                if (slice && (!*slice || strlen(slice) > 24 || slice[strspn(slice, allowed)] || strncmp(slice, "pool", 4) == 0 || streq(slice, "control")))
+                bool taken = streq(slice, "control") || strncmp(strempty(slice), "pool", 4) == 0;
+                if (slice && (taken || !*slice || strlen(slice) > 24 || slice[strspn(slice, allowed)]))
                         return place_fail(place, "'slice' of [caller %s] must be 1 to 24 of a-z 0-9 _, and neither control nor begin with pool, not '%s'",
                                           c->callers[i].name, slice);
         }
