@@ -79,7 +79,8 @@ static int compare_int(const void *a, const void *b) {
 /* Everything the spawner holds is not the helper's business, above all the pipes of running cells. */
 static void close_all_but(const int *keep, size_t n_keep, int socket) {
         int sorted[n_keep + 1];
-        memcpy(sorted, keep, sizeof(int) * n_keep);
+        if (n_keep > 0)
+                memcpy(sorted, keep, sizeof(int) * n_keep);
         sorted[n_keep] = socket;
         qsort(sorted, n_keep + 1, sizeof(int), compare_int);
         unsigned next = 3;

@@ -75,22 +75,18 @@ static void observer_on_packet(const void *bytes, size_t size, int fd, void *use
         observer_await(o);
 }
 
-static int observer_start(struct Observer *o);
-
+/* A new one is started for the next look. */
 static void observer_on_death(void *userdata) {
         struct Observer *o = userdata;
         struct Look *l;
         while ((l = TAILQ_FIRST(&o->looks)))
                 look_end(o, l, WAITING_UNKNOWN);
         observer_await(o);
-        int r = observer_start(o);
-        if (r < 0)
-                log_error_errno(r, "Failed to start the process that looks at runs again; what idle programs wait for stays unknown: %m");
 }
 
 static int observer_on_deadline(sd_event_source *s, uint64_t usec, void *userdata) {
         struct Observer *o = userdata;
-        log_warning("The process that looks at runs is held up by one of them, and a new one takes over.");
+        log_warning("The process that looks at runs is held up by one of them and is ended; another one takes the next look.");
         helper_stop(&o->helper);
         observer_on_death(o);
         return 0;
@@ -141,7 +137,9 @@ int observer_look(struct Observer *o, int cgroup_dir, struct Look *l) {
         if (o->n_looks >= LOOKS_MAX)
                 return -EBUSY;
         const struct Request request = {.id = ++o->last_id};
-        int r = helper_send(&o->helper, &request, sizeof request, &cgroup_dir, 1);
+        int r = o->helper.pid > 0 ? 0 : observer_start(o);
+        if (r >= 0)
+                r = helper_send(&o->helper, &request, sizeof request, &cgroup_dir, 1);
         if (r < 0)
                 return r;
         l->id = request.id;
