@@ -45,6 +45,7 @@ struct Execution {
 
         char id[EXECUTION_ID_MAX];
         char *request_id, *runtime, *working_dir;
+        char cancelled_by[CALLER_NAME_MAX]; /* who asked for it; empty = nobody */
         char caller[CALLER_NAME_MAX], runtime_version[VERSION_MAX], profile[65];
         pid_t caller_pid;
         struct Label *labels;

@@ -280,6 +280,8 @@ int execution_cancel(struct Executions *x, const struct Caller *caller, const ch
         if (r != 0)
                 return r;
         *ret_state = e->state;
+        if (e->state < EXECUTION_DRAINING)
+                (void) snprintf(e->cancelled_by, sizeof e->cancelled_by, "%s", caller->name);
         if (e->state != EXECUTION_FINISHED)
                 execution_end(e, streq(e->caller, caller->name) ? CANCEL_CALLER : CANCEL_OPERATOR);
         return 0;

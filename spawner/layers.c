@@ -25,7 +25,7 @@ static const struct {
         [LAYER_SEPARATE_UIDS] = {"separate_uids", "two of each cell's own", false},
         [LAYER_NO_CAPABILITIES] = {"no_capabilities", "bounding set empty, securebits locked", true},
         [LAYER_NO_NEW_PRIVS] = {"no_new_privs", "no program gives privileges", true},
-        [LAYER_CLOSED_DESCRIPTORS] = {"closed_descriptors", "five pipes and nothing else", false},
+        [LAYER_CLOSED_DESCRIPTORS] = {"closed_descriptors", "three pipes and nothing else", false},
         [LAYER_CORE_LIMIT] = {"core_limit", "a crash writes nothing and starts no helper of the host", false},
         [LAYER_KEYRING] = {"keyring", "a session keyring of its own", true},
         [LAYER_LANDLOCK] = {"landlock", "a second wall around files, signals and sockets", true},

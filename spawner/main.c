@@ -333,6 +333,10 @@ static int run(struct Main *m) {
                 .waive = arg_waive, .layers = &m->layers, .broken = broken_layers(), .listener = listener,
         };
         r = spawner_new(&setup, &m->spawner, &error);
+        if (r < 0 && sd_event_get_state(m->event) == SD_EVENT_FINISHED) {
+                log_info("Stopped before it was ready.");
+                return EXIT_SUCCESS;
+        }
         if (r < 0) {
                 log_event(LOG_ERR, MESSAGE_SPAWNER_REFUSES, r, NULL, "%s", error ? error : strerror(-r));
                 return probing_may_pass(r) ? EXIT_FAILURE : EX_CONFIG;

@@ -4,6 +4,7 @@
  * travel to the peer. Interest in a socket is dropped when nothing can be done with it: a hang-up would wake us again and again. */
 #include "server/accept/relay.h"
 
+#include <netdb.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/epoll.h>
@@ -60,6 +61,8 @@ struct Relay {
         bool started;
         int epoll, wake;
         struct Link *links; /* the thread's own */
+        usec_t complained_at;     /* the thread's own: of failed handshakes, one line a second */
+        unsigned uncomplained;
         pthread_mutex_t lock;
         struct Link *inbox; /* under the lock */
         unsigned n_drop;    /* under the lock: handshakes to give up for newer ones */
@@ -123,7 +126,26 @@ static void link_start_relaying(const struct Relay *r, struct Link *l) {
         r->on_handshake(r->userdata, pair[1], &caller);
 }
 
-static void link_shake_hands(const struct Relay *r, struct Link *l) {
+/* Who tries to get in is the operator's business, and must not fill the log. */
+static void complain_of_handshake(struct Relay *r, const struct Link *l) {
+        struct sockaddr_storage peer;
+        socklen_t size = sizeof peer;
+        char host[64] = "an unknown address";
+        usec_t now = now_monotonic();
+
+        if (r->complained_at && now - r->complained_at < USEC_PER_SEC) {
+                r->uncomplained++;
+                return;
+        }
+        if (getpeername(l->tcp.fd, (struct sockaddr *) &peer, &size) == 0)
+                (void) getnameinfo((struct sockaddr *) &peer, size, host, sizeof host, NULL, 0, NI_NUMERICHOST);
+        const char *why = ERR_reason_error_string(ERR_peek_error());
+        log_notice("A TLS handshake with %s failed: %s (%u more since the last line like this).", host, why ? why : "the connection was closed", r->uncomplained);
+        r->complained_at = now;
+        r->uncomplained = 0;
+}
+
+static void link_shake_hands(struct Relay *r, struct Link *l) {
         int n, why;
 
         ERR_clear_error();
@@ -138,7 +160,7 @@ static void link_shake_hands(const struct Relay *r, struct Link *l) {
         else if (why == SSL_ERROR_WANT_WRITE)
                 watched_set(r, l, &l->tcp, EPOLLOUT);
         else {
-                log_debug("A TLS handshake failed: %s", strempty(ERR_reason_error_string(ERR_peek_error())));
+                complain_of_handshake(r, l);
                 l->state = LINK_DEAD;
         }
 }
@@ -292,7 +314,7 @@ static void link_relay(const struct Relay *r, struct Link *l) {
         link_update_interest(r, l);
 }
 
-static void link_go_on(const struct Relay *r, struct Link *l) {
+static void link_go_on(struct Relay *r, struct Link *l) {
         l->again = false;
         if (l->state == LINK_HANDSHAKING)
                 link_shake_hands(r, l);

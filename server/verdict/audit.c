@@ -179,6 +179,8 @@ static json_t *record_to_json(const struct Audit *a, const char *event, const st
         }
         if (r->result) {
                 put_result(o, r->result);
+                if (!isempty(r->cancelled_by))
+                        put_string(o, "cancelled_by", r->cancelled_by);
                 put(o, "outputs", outputs_to_json(r));
         }
         put_string(o, "refused", r->refused);

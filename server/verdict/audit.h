@@ -33,6 +33,7 @@ struct AuditRecord {
         size_t n_labels;
         const struct AuditOutput *outputs; /* of the end record */
         size_t n_outputs;
+        const char *cancelled_by; /* of the end record: the caller or operator who did */
         const char *refused; /* of the end record, when it ended without a result: why */
 };
 

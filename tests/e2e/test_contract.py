@@ -363,6 +363,7 @@ def test_an_operator_sees_and_cancels_for_others(daemon):
         daemon.cancel(found[0].execution_id)
         last = other.answer().replies[-1]
     assert (last.result.outcome, last.result.cancel_reason) == (pb.OUTCOME_CANCELLED, pb.CANCEL_REASON_OPERATOR)
+    assert daemon.audit_of(found[0].execution_id)[1]["cancelled_by"] == "uid:0"
 
 
 def test_list_is_newest_first_and_pages(daemon):

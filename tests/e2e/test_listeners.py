@@ -282,6 +282,7 @@ def test_mtls_refuses_everybody_else(tls):
                             ("another ALPN", dict(certificate=good[0], key=good[1], alpn=("http/1.1",)))):
         with pytest.raises(OSError):
             print(name, handshake(tls, **arguments))
+    assert wait_until(lambda: "A TLS handshake with 127.0.0.1 failed: " in tls.log, 2), tls.log
     with tls_channel(tls) as channel, pytest.raises(grpc.RpcError) as caught:
         info(channel)
     assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
