@@ -63,6 +63,7 @@ static void fill_case(const struct Execution *e, struct Case *c) {
                 .machine_oom = e->evidence.machine_oom,
                 .timeout = e->limits.timeout,
                 .idle_timeout = e->idle_policy.timeout,
+                .idle_is_silence = e->idle_policy.evidence == EVIDENCE_OUTPUT,
                 .cpu_time = e->limits.cpu_time,
                 .output_bytes = e->limits.output_bytes,
                 .since_output = e->output.last_at ? e->ended - MIN(e->ended, e->output.last_at) : USEC_INFINITY,

@@ -161,13 +161,32 @@ static void ticket_refuse(struct Gate *g, struct Ticket *t, const char *why) {
         t->on_refused(&refusal, t->userdata);
 }
 
+/* Which of the caller's own bounds has kept it waiting, by the operator's key; NULL: none, it was the server's. */
+static const char *own_bound(const struct Gate *g, const struct Ticket *t) {
+        const struct LimitInfo *info = line_exceeded(t->line, &t->line->used, &t->charge);
+
+        if (info)
+                return info->key;
+        return t->line->running >= t->line->max_running && g->running < g->max_running ? "max-executions" : NULL;
+}
+
+static void ticket_expire(struct Gate *g, struct Ticket *t) {
+        char why[160];
+        const char *key = own_bound(g, t);
+
+        if (key)
+                (void) snprintf(why, sizeof why, "your own executions use all the %s that you may have at once, and none ended while the request waited", key);
+        else
+                (void) snprintf(why, sizeof why, "all places are taken, and none came free while the request waited");
+        ticket_refuse(g, t, why);
+}
+
 static int gate_on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
         struct Gate *g = userdata;
         usec_t now = now_monotonic();
 
         for (struct Ticket *t = first_expiring(g); t && t->deadline <= now; t = first_expiring(g))
-                ticket_refuse(g, t, g->running < g->max_running ? "your own executions use all that you may have at once, and none ended while the request waited"
-                                                                : "all places are taken, and none came free while the request waited");
+                ticket_expire(g, t);
         arm_timer(g);
         return 0;
 }

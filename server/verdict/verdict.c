@@ -107,7 +107,7 @@ static void by_idle(const struct Case *c, struct Result *r) {
         char limit[32], printed[64];
         bool known = c->waiting_for && *c->waiting_for;
         r->outcome = OUTCOME_IDLE_TIMED_OUT;
-        say(r, "The program did nothing for %s%s%s; %s.", format_time(c->idle_timeout, limit, sizeof limit), known ? ": it was " : "",
+        say(r, "The program %s nothing for %s%s%s; %s.", c->idle_is_silence ? "printed" : "did", format_time(c->idle_timeout, limit, sizeof limit), known ? ": it was " : "",
             known ? c->waiting_for : "", last_print(c, printed, sizeof printed));
 }
 

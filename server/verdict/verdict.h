@@ -28,6 +28,7 @@ struct Case {
         usec_t timeout, idle_timeout, cpu_time; /* the limits */
         uint64_t output_bytes;
         usec_t since_output;  /* from the last output to the end; USEC_INFINITY = it printed nothing */
+        bool idle_is_silence;    /* computing counted as idle, too */
         const char *waiting_for; /* what it waited for when idle; NULL or "" = not known */
         const char *failed_step, *failed_detail;
         int failed_error;

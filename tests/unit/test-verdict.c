@@ -92,6 +92,8 @@ static void the_trigger_wins(void **state) {
         r = JUDGE(.trigger = TRIGGER_IDLE, .idle_timeout = 3 * USEC_PER_SEC, .waiting_for = "sleeping");
         assert_int_equal(r.outcome, OUTCOME_IDLE_TIMED_OUT);
         assert_non_null(strstr(r.message, "nothing for 3 s: it was sleeping;"));
+        r = JUDGE(.trigger = TRIGGER_IDLE, .idle_timeout = 3 * USEC_PER_SEC, .idle_is_silence = true, .waiting_for = "computing");
+        assert_non_null(strstr(r.message, "printed nothing for 3 s: it was computing;"));
         r = JUDGE(.trigger = TRIGGER_CPU_TIME, .cpu_time = USEC_PER_SEC);
         assert_int_equal(r.outcome, OUTCOME_CPU_TIME_EXCEEDED);
         assert_int_equal(r.limits_hit, 1u << LIMIT_HIT_CPU_TIME);
