@@ -5,7 +5,7 @@
 
 #include "server/admit/gate.h"
 
-static char told[256], reason[256];
+static char told[256], reason[512];
 static struct Config config;
 
 struct Guest {
