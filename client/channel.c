@@ -6,7 +6,6 @@
 #include <grp.h>
 #include <grpc/grpc_posix.h>
 #include <grpc/grpc_security.h>
-#include <grpc/support/log.h>
 #include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
@@ -18,6 +17,7 @@
 #include "client/console.h"
 #include "client/input.h"
 #include "client/options.h"
+#include "client/tls-fault.h"
 
 #define PEM_MAX (1 * MIB)
 /* The server's largest message is 1 MiB; lists may be longer. */
@@ -115,10 +115,6 @@ bool channel_is_pending(struct Channel *c, struct Batch *batch) {
         return pending;
 }
 
-/* gRPC's own log lines repeat, at length, what we say in one line. */
-static void log_nothing(gpr_log_func_args *args) {
-}
-
 static int unix_connect(const char *path, usec_t until, int *ret) {
         struct sockaddr_un address = { .sun_family = AF_UNIX };
         int fd _cleanup_close_ = -EBADF;
@@ -207,7 +203,7 @@ static int fault_unix(const char *server, const char *path, int error) {
         return console_fault("cannot reach %s: %s; " ANOTHER, server, strerror(-error));
 }
 
-static int fault_tcp(const struct Channel *c, const struct Target *t) {
+static int fault_tcp(const struct Channel *c, const struct Options *o, const struct Target *t) {
         const char *why = "";
 
         if (tcp_probe(t, now_monotonic() + USEC_PER_SEC, &why) < 0)
@@ -215,8 +211,7 @@ static int fault_tcp(const struct Channel *c, const struct Target *t) {
         if (!c->tls)
                 return console_fault("cannot reach %s: it answers, but not with gRPC in plain text; does it want TLS "
                                      "(--tls-ca, --tls-cert, --tls-key)?", c->server);
-        return console_fault("cannot reach %s: the TLS handshake failed; the server's certificate must be signed by --tls-ca "
-                             "and name \"%s\", and it must accept --tls-cert and --tls-key", c->server, t->host);
+        return tls_fault_say(o, c->server, t->host);
 }
 
 static size_t channel_arguments(grpc_arg *args) {
@@ -335,13 +330,15 @@ static int open_tcp(struct Channel *c, const struct Options *o, const struct Tar
                         return r;
         }
         c->tls = !o->plaintext;
+        if (c->tls)
+                tls_fault_listen();
         if (asprintf(&target, strchr(t->host, ':') ? "dns:///[%s]:%s" : "dns:///%s:%s", t->host, t->port) < 0) {
                 target = NULL;
                 return console_fault("out of memory");
         }
         c->channel = grpc_channel_create(target, credentials, &list);
         if (!c->channel || await_ready(c, now_monotonic() + CONNECT_DEADLINE) < 0)
-                return fault_tcp(c, t);
+                return fault_tcp(c, o, t);
         return 0;
 }
 
@@ -356,8 +353,7 @@ static int channel_init(struct Channel *c, const char *server) {
         c->server = strdup(server);
         if (!c->server)
                 return -ENOMEM;
-        if (!getenv("GRPC_VERBOSITY"))
-                gpr_set_log_function(log_nothing);
+        tls_fault_init();
         /* Names mean what they mean to every other program here: nsswitch.conf, the hosts file. */
         (void) setenv("GRPC_DNS_RESOLVER", "native", 0);
         grpc_init();
@@ -376,6 +372,11 @@ int channel_open(const struct Options *o, struct Channel **ret) {
 
         if (target_parse(server, &target) < 0)
                 return console_fault("--server %s: say unix:PATH or HOST:PORT ([V6]:PORT for an IPv6 address)", server);
+        if (o->tls_flag && (target.path || o->plaintext))
+                return console_fault("%s is for TLS, which is not used %s; leave it out, or say --server HOST:PORT%s", o->tls_flag,
+                                     target.path ? "over a Unix socket" : "with --plaintext", target.path ? "" : " without --plaintext");
+        if (o->plaintext && target.path)
+                return console_fault("--plaintext is for TCP, and %s is a Unix socket, which needs none; leave it out", server);
         c = calloc(1, sizeof(*c));
         if (!c)
                 return console_fault("out of memory");

@@ -6,6 +6,7 @@
 
 #include "client/console.h"
 #include "client/verb.h"
+#include "common/keyfile.h"
 
 #define AT(field) offsetof(struct Options, field)
 #define CODE "What to run"
@@ -73,8 +74,8 @@ const struct Option option_table[] = {
           .help = "yours: a second request with it is refused, not run twice" },
 
         { "all", 'a', OPTION_FLAG, NULL, OUTPUT, VERB_PS, AT(all), .help = "those that have ended, too" },
-        { "caller", 0, OPTION_TEXT, "NAME", OUTPUT, VERB_PS | VERB_TOP, AT(caller),
-          .help = "another caller's, such as uid:1000, or * for everyone's (operators)" },
+        { "caller", 0, OPTION_CALLER, "NAME", OUTPUT, VERB_PS | VERB_TOP, AT(caller),
+          .help = "another caller's: uid:NUMBER or cert:NAME; * for everyone's (operators)" },
         { "interval", 'i', OPTION_TIME, "TIME", OUTPUT, VERB_TOP, AT(interval), .help = "between two looks: 100ms to 1h (1s)" },
         { "count", 'n', OPTION_COUNT, "NUMBER", OUTPUT, VERB_TOP, AT(count),
           .help = "end after so many looks (default: never); 1 prints plain lines, also on a terminal" },
@@ -106,6 +107,16 @@ static int parse_flag(const char *s, void *field) {
 static int parse_text(const char *s, void *field) {
         *(const char **) field = s;
         return 0;
+}
+
+/* The server knows callers by no other names, and says nothing of one that it never saw. */
+static int parse_caller(const char *s, void *field) {
+        const char *number = strncmp(s, "uid:", 4) == 0 ? s + 4 : NULL;
+        size_t digits = number ? strspn(number, "0123456789") : 0;
+        bool is_uid = digits > 0 && digits <= 10 && !number[digits] && (*number != '0' || digits == 1) && strtoull(number, NULL, 10) <= UINT32_MAX;
+        bool is_certificate = strncmp(s, "cert:", 5) == 0 && s[5];
+
+        return is_uid || is_certificate || streq(s, "loopback:") || streq(s, "*") ? parse_text(s, field) : -EINVAL;
 }
 
 static int parse_list(const char *s, void *field) {
@@ -197,11 +208,12 @@ static const struct {
 } kinds[] = {
         [OPTION_FLAG] = { parse_flag, "nothing" },
         [OPTION_TEXT] = { parse_text, "text" },
+        [OPTION_CALLER] = { parse_caller, "uid:NUMBER, cert:NAME, loopback: (all that come by TCP without TLS), or * for everyone; `glovebox info` says who you are" },
         [OPTION_LIST] = { parse_list, "text" },
         [OPTION_PAIR] = { parse_pair, "NAME=VALUE" },
-        [OPTION_TIME] = { parse_some_time, "a time above 0, such as 500ms, 30s, 5m or 1h; leave it out for the default" },
-        [OPTION_PERIOD] = { parse_period, "a time such as 500ms, 30s, 5m or 1h" },
-        [OPTION_SIZE] = { parse_some_bytes, "a size above 0, such as 65536, 64K, 512M or 2G; leave it out for the default" },
+        [OPTION_TIME] = { parse_some_time, "a time above 0 in seconds, or with the unit ms, s, m or h, such as 500ms, 30s, 5m, 1h; leave it out for the default" },
+        [OPTION_PERIOD] = { parse_period, "a time in seconds, or with the unit ms, s, m or h, such as 500ms, 30s, 5m, 1h" },
+        [OPTION_SIZE] = { parse_some_bytes, "a size above 0 in bytes, or with the unit K, M or G (of 1024), such as 65536, 64K, 512M, 2G; leave it out for the default" },
         [OPTION_COUNT] = { parse_count, "a whole number above 0; leave it out for the default" },
         [OPTION_CORES] = { parse_cores, "a number above 0, such as 0.5; leave it out for the default" },
         [OPTION_EVIDENCE] = { parse_signs, "output-and-cpu or output" },
@@ -268,9 +280,50 @@ static int take(struct Options *o, const struct Option *option, const char *valu
         return console_fault("%s %s: it takes %s", option_spell(option, name, sizeof(name)), value, kinds[option->kind].expects);
 }
 
+/* How like the option is to what was typed; 0: it begins with that. */
+static size_t unlikeness(const struct Option *option, const char *typed, size_t length) {
+        char word[64];
+
+        if (strncmp(option->name, typed, length) == 0)
+                return 0;
+        (void) snprintf(word, sizeof(word), "%.*s", (int) MIN(length, sizeof(word) - 1), typed);
+        return edit_distance(word, option->name);
+}
+
+/* "--timeout or --timezone": those of these verbs that are most like "--time=5s". *ret_begin: they begin with it. NULL: none is like it. */
+static char *options_like(unsigned verbs, const char *typed, bool *ret_begin) {
+        size_t length, best, size = 0;
+        char *text = NULL;
+        FILE *out;
+
+        *ret_begin = false;
+        if (strncmp(typed, "--", 2) != 0)
+                return NULL;
+        typed += 2;
+        length = strcspn(typed, "=");
+        if (length == 0)
+                return NULL;
+        best = MAX((size_t) 1, length / 3);
+        for (const struct Option *option = option_table; option->help; option++)
+                if (option->verbs & verbs && option->name)
+                        best = MIN(best, unlikeness(option, typed, length));
+        out = open_memstream(&text, &size);
+        for (const struct Option *option = option_table; out && option->help; option++)
+                if (option->verbs & verbs && option->name && unlikeness(option, typed, length) == best)
+                        fprintf(out, "%s--%s", ftell(out) > 0 ? " or " : "", option->name);
+        if (!out || fclose(out) != 0 || size == 0) {
+                free(text);
+                return NULL;
+        }
+        *ret_begin = best == 0;
+        return text;
+}
+
 /* c is '?' or ':', which getopt returns for options it cannot use. */
 static int complain(const struct Verb *verb, int c, char **argv) {
         const struct Option *option = optopt ? option_of(optopt) : NULL;
+        char *like _cleanup_free_ = NULL;
+        bool ambiguous;
         char name[64];
         const char *spelt = argv[optind - 1];
 
@@ -282,8 +335,10 @@ static int complain(const struct Verb *verb, int c, char **argv) {
                 (void) snprintf(name, sizeof(name), "-%c", optopt);
                 spelt = name;
         }
-        return console_fault("unknown or ambiguous option %s; `glovebox help%s%s` lists them%s", spelt, verb ? " " : "",
-                             verb ? verb->name : "", verb && verb->bit == VERB_RUN ? ", and arguments of the program go behind --" : "");
+        like = options_like(verb ? verb->bit : VERB_HELP | VERB_REMOTE, spelt, &ambiguous);
+        return console_fault("%s option %s; %s%s%s`glovebox help%s%s` lists them%s", ambiguous ? "ambiguous" : "unknown", spelt,
+                             like ? "did you mean " : "", strempty(like), like ? "? " : "", verb ? " " : "", verb ? verb->name : "",
+                             verb && verb->bit == VERB_RUN ? ", and arguments of the program go behind --" : "");
 }
 
 int options_parse_common(struct Options *o, int argc, char **argv, int *ret_verb) {
@@ -331,6 +386,7 @@ int options_parse(struct Options *o, const struct Verb *verb, int argc, char **a
 }
 
 void options_from_environment(struct Options *o) {
+        o->tls_flag = o->tls_ca ? "--tls-ca" : o->tls_cert ? "--tls-cert" : o->tls_key ? "--tls-key" : NULL;
         for (const struct Option *option = option_table; option->help; option++) {
                 const char **field = (const char **) ((char *) o + option->offset);
                 const char *value = option->variable ? getenv(option->variable) : NULL;

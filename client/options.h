@@ -9,6 +9,7 @@ struct Verb;
 enum OptionKind {
         OPTION_FLAG,     /* bool */
         OPTION_TEXT,     /* const char *, of argv or the environment */
+        OPTION_CALLER,   /* const char *, uid:NUMBER, cert:NAME or * */
         OPTION_LIST,     /* char **, repeatable */
         OPTION_PAIR,     /* char **, NAME=VALUE, repeatable */
         OPTION_TIME,     /* usec_t, above 0 */
@@ -35,6 +36,7 @@ struct Options {
         const char *tls_ca;
         const char *tls_cert;
         const char *tls_key;
+        const char *tls_flag; /* one of these three that the command line has, not the environment; NULL: none */
         bool plaintext;
         bool help;
         bool version;

@@ -208,6 +208,15 @@ bool rpc_is_cancelled(const struct Rpc *rpc) {
         return rpc->code == GRPC_STATUS_CANCELLED;
 }
 
+bool rpc_is_lost(const struct Rpc *rpc) {
+        /* gRPC makes it look like a status of the server's. The server's own refusals of this kind all say when or where to try. */
+        return rpc->code == GRPC_STATUS_UNAVAILABLE && !strstr(strempty(rpc->message), "try a");
+}
+
+const char *rpc_reason(const struct Rpc *rpc) {
+        return isempty(rpc->message) ? "no reason is known" : rpc->message;
+}
+
 /* The server names the field of the request; the user typed a flag. */
 static const char *flag_of_field(const char *message, char *buffer, size_t size) {
         const struct Option *option = options_find_field(message);

@@ -22,6 +22,10 @@ bool rpc_is_over(struct Rpc *rpc);
 
 bool rpc_is_ok(const struct Rpc *rpc);
 bool rpc_is_cancelled(const struct Rpc *rpc);
+/* The connection broke in the middle of the call, and what became of the request is not known. */
+bool rpc_is_lost(const struct Rpc *rpc);
+/* What was said of a call that failed; lives as long as the call. */
+const char *rpc_reason(const struct Rpc *rpc);
 /* "INVALID_ARGUMENT" */
 const char *rpc_code_name(int code);
 /* Says on standard error why the call failed and what to do; subject: an execution's id or NULL. Returns STATUS_FAULT. */

@@ -187,11 +187,11 @@ static int add_file(struct RunRequest *r, const char *argument, size_t *room) {
                 return out_of_memory();
         e = read_input_file(source, *room, &r->contents[at], &executable);
         if (e == -EFBIG)
-                return console_fault("--file %s: input files may have at most 64 MiB together", source);
+                return console_fault("cannot send %s (-f, --file): input files may have at most 64 MiB together", source);
         if (e == -EISDIR)
-                return console_fault("--file %s: is a folder; name its files one by one, or pass an archive", source);
+                return console_fault("cannot send %s (-f, --file): it is a folder; name its files one by one, or pass an archive", source);
         if (e < 0)
-                return console_fault("--file %s: %s", source, strerror(-e));
+                return console_fault("cannot read %s (-f, --file): %s", source, strerror(-e));
         *room -= r->contents[at].size;
         file->content = (ProtobufCBinaryData) { .len = r->contents[at].size, .data = (uint8_t *) r->contents[at].data };
         file->executable = executable;

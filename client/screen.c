@@ -131,6 +131,13 @@ static void get_size(size_t *ret_rows, size_t *ret_columns) {
         *ret_columns = size.ws_col > 0 ? size.ws_col : 80;
 }
 
+size_t screen_columns(void) {
+        size_t rows, columns;
+
+        get_size(&rows, &columns);
+        return columns - 1;
+}
+
 static size_t count_lines(const char *lines) {
         size_t n = 0;
 

@@ -12,6 +12,8 @@ bool screen_is_possible(void);
 void screen_open(void);
 /* Gives the terminal back. Does nothing when there is nothing to give back. */
 void screen_close(void);
+/* How many columns of the terminal are drawn on, by its size of now. */
+size_t screen_columns(void);
 /* Lines of escaped text, each ended by a newline; cut to the size that the terminal has now, and the last row says how many did not
  * fit. Negative errno as of console_write. */
 int screen_draw(const char *lines);

@@ -104,15 +104,66 @@ static size_t row_length(char *const *row, size_t columns) {
         return columns;
 }
 
+static size_t gap_of(const struct Grid *t) {
+        return t->gap > 0 ? t->gap : 2;
+}
+
+size_t grid_width_of(const struct Grid *t, size_t column) {
+        size_t width = t->least ? t->least[column] : 0;
+
+        for (size_t i = column; i < t->n; i += t->columns)
+                width = MAX(width, console_width(t->cells[i]));
+        return width;
+}
+
+size_t grid_width(const struct Grid *t, size_t n) {
+        size_t width = 0;
+
+        for (size_t i = 0; i < n; i++)
+                width += grid_width_of(t, i) + (i > 0 ? gap_of(t) : 0);
+        return width;
+}
+
+#define ELLIPSIS "\u2026"
+
+/* The end of the text that fits. */
+static const char *last_columns(const char *s, size_t columns) {
+        while (console_width(s) > columns) {
+                size_t n = console_fit(s, 1);
+
+                s += n > 0 ? n : MAX(console_fit(s, 2), (size_t) 1);
+        }
+        return s;
+}
+
+int grid_shorten(struct Grid *t, size_t column, size_t width, bool keep_end) {
+        for (size_t i = column; i < t->n; i += t->columns) {
+                char *cell = t->cells[i];
+                char *cut;
+
+                if (console_width(cell) <= width || width == 0)
+                        continue;
+                if (asprintf(&cut, "%.*s" ELLIPSIS "%s", keep_end ? 0 : (int) console_fit(cell, width - 1), cell,
+                             keep_end ? last_columns(cell, width - 1) : "") < 0)
+                        return -ENOMEM;
+                free(cell);
+                t->cells[i] = cut;
+        }
+        return 0;
+}
+
+void grid_blank(struct Grid *t, size_t column) {
+        for (size_t i = column; i < t->n; i += t->columns)
+                t->cells[i][0] = '\0';
+}
+
 int grid_write(const struct Grid *t, int indent, FILE *out) {
         size_t *widths _cleanup_free_ = calloc(t->columns, sizeof(*widths));
 
         if (!widths)
                 return -ENOMEM;
-        for (size_t i = 0; t->least && i < t->columns; i++)
-                widths[i] = t->least[i];
-        for (size_t i = 0; i < t->n; i++)
-                widths[i % t->columns] = MAX(widths[i % t->columns], console_width(t->cells[i]));
+        for (size_t i = 0; i < t->columns; i++)
+                widths[i] = grid_width_of(t, i);
         for (size_t row = 0; row + t->columns <= t->n; row += t->columns) {
                 size_t length = row_length(t->cells + row, t->columns);
 
@@ -122,7 +173,7 @@ int grid_write(const struct Grid *t, int indent, FILE *out) {
 
                         fputs(cell, out);
                         if (i + 1 < length)
-                                fprintf(out, "%*s", (int) (widths[i] - console_width(cell) + 2), "");
+                                fprintf(out, "%*s", (int) (widths[i] - console_width(cell) + gap_of(t)), "");
                 }
                 fputc('\n', out);
         }

@@ -26,12 +26,20 @@ char *execution_labels(const Glovebox__V1__Execution *e);
 struct Grid {
         size_t columns;
         const size_t *least; /* widths that the columns have at least, so that they do not jump between two drawings; NULL: none */
+        size_t gap;          /* spaces between columns; 0: two */
         size_t n;
         size_t capacity;
         char **cells;
 };
 
 int grid_add(struct Grid *t, const char *cell);
+/* Columns that the first n columns take, gaps between them included. */
+size_t grid_width(const struct Grid *t, size_t n);
+size_t grid_width_of(const struct Grid *t, size_t column);
+/* Cuts the cells of a column to so many columns of the terminal, with an ellipsis at the side that is cut. 0 or -ENOMEM. */
+int grid_shorten(struct Grid *t, size_t column, size_t width, bool keep_end);
+/* Empties the cells of a column. */
+void grid_blank(struct Grid *t, size_t column);
 /* indent: spaces in front of each row. */
 int grid_write(const struct Grid *t, int indent, FILE *out);
 int grid_print(const struct Grid *t, int indent); /* to standard output */

@@ -129,6 +129,21 @@ static int on_event(struct Run *run, const Glovebox__V1__ExecutionEvent *event) 
         return which < ELEMENTSOF(handlers) && handlers[which] ? handlers[which](run, event) : 0;
 }
 
+/* The connection broke. A second try could run the program a second time, so nobody is told to try again. */
+static int connection_lost(const struct Run *run) {
+        const char *id = run->options->request_id;
+        char *known _cleanup_free_ = NULL;
+
+        if (run->execution && asprintf(&known, "`glovebox ps %s` tells how it ended, unless the server was started anew since", run->execution) < 0)
+                known = NULL;
+        else if (!run->execution && id && asprintf(&known, "`glovebox ps --all --json` shows whether one has requestId %s", id) < 0)
+                known = NULL;
+        return console_fault("%s%sUNAVAILABLE: %s; the answer of %s broke off, and the program %s: %s", strempty(run->execution),
+                             run->execution ? ": " : "", rpc_reason(run->rpc), run->channel->server,
+                             run->execution ? "may have run, in part or to its end" : "may have run or not",
+                             known ? known : "`glovebox ps --all` shows what the server has run (with --request-id it could be told apart)");
+}
+
 /* The stream is over without a result. */
 static int stream_failed(struct Run *run) {
         status_line_done(&run->line);
@@ -136,6 +151,8 @@ static int stream_failed(struct Run *run) {
                 console_note("CANCELLED: left before it was known how it ended");
                 return STATUS_GAVE_UP;
         }
+        if (rpc_is_lost(run->rpc))
+                return connection_lost(run);
         if (!rpc_is_ok(run->rpc))
                 return rpc_fault(run->rpc, run->execution);
         return console_fault("%s ended the stream without a result; are server and client of one version?", run->channel->server);

@@ -1,5 +1,6 @@
 /* glovebox top: executions as they go, in place on a terminal, else one table after the other. */
 #include <glovebox/v1/system.pb-c.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -9,7 +10,7 @@
 #include "client/proto-json.h"
 #include "client/rpc.h"
 #include "client/screen.h"
-#include "client/text.h"
+#include "client/top-table.h"
 #include "client/verb.h"
 
 #define INTERVAL_STANDARD (1 * USEC_PER_SEC)
@@ -30,15 +31,6 @@ struct Top {
         uint64_t n;       /* how many were shown */
         bool end;         /* the user wants no more, or nothing can be shown any more */
         int status;       /* then: the exit status */
-};
-
-static const struct {
-        const char *title;
-        size_t least;
-        bool for_operators;
-} columns[] = {
-        { "ID", 0 }, { "CALLER", 0, true }, { "RUNTIME", 0 }, { "STATE", 8 }, { "AGE", 11 }, { "CPU%", 5 }, { "MEMORY", 8 },
-        { "LIMIT", 7 }, { "PROCS", 5 }, { "IDLE", 11 }, { "OUTPUT", 8 }, { "LABELS", 0 },
 };
 
 static int get_info(struct Top *top) {
@@ -69,84 +61,9 @@ static int look(struct Top *top) {
         return 0;
 }
 
-/* "12:34:56  node: 2 running, 0 waiting, at most 8 at once; not enforced: memory": */
-static void print_head(const struct Top *top, FILE *out) {
-        const Info *info = top->info;
-        char *node _cleanup_free_ = console_escape(info->node);
-        char *raw _cleanup_free_ = limits_waived(info->limits_not_enforced, info->n_limits_not_enforced);
-        char *waived _cleanup_free_ = console_escape(raw);
-        time_t seconds = (time_t) (top->look.at / USEC_PER_SEC);
-        struct tm when = {};
-        char clock[16];
-
-        (void) localtime_r(&seconds, &when);
-        (void) strftime(clock, sizeof(clock), "%H:%M:%S", &when);
-        fprintf(out, "%s  %s: %u running, %u waiting, at most %u at once%s%s%s\n", clock, strempty(node), info->running, info->waiting,
-                info->max_executions, info->spawner_connected ? "" : "; the spawner is not connected: nothing can start",
-                isempty(waived) ? "" : "; not enforced: ", strempty(waived));
-}
-
-static bool memory_is_waived(const Info *info) {
-        for (size_t i = 0; i < info->n_limits_not_enforced; i++)
-                if (streq(info->limits_not_enforced[i], "memory_bytes"))
-                        return true;
-        return false;
-}
-
-static void add_bytes(struct Grid *t, uint64_t bytes) {
-        char buffer[32];
-
-        (void) grid_add(t, bytes > 0 ? console_bytes(bytes, buffer, sizeof(buffer)) : "-");
-}
-
-static void add_number(struct Grid *t, bool known, int decimals, double number) {
-        char buffer[48];
-
-        (void) snprintf(buffer, sizeof(buffer), "%.*f", decimals, number);
-        (void) grid_add(t, known ? buffer : "-");
-}
-
-static void add_row(struct Grid *t, const struct Top *top, const struct Row *row) {
-        const Glovebox__V1__Execution *e = row->execution;
-        char *labels _cleanup_free_ = execution_labels(e);
-        char buffer[32];
-
-        (void) grid_add(t, e->execution_id);
-        if (top->options->caller)
-                (void) grid_add(t, e->caller);
-        (void) grid_add(t, e->runtime);
-        (void) grid_add(t, proto_enum_word(&glovebox__v1__state__descriptor, (int) e->state));
-        (void) grid_add(t, console_time(row->age, buffer, sizeof(buffer)));
-        add_number(t, row->cpu >= 0, 1, row->cpu);
-        add_bytes(t, e->memory_bytes);
-        if (memory_is_waived(top->info))
-                (void) grid_add(t, "waived");
-        else
-                add_bytes(t, e->limits ? e->limits->memory_bytes : 0);
-        add_number(t, e->processes > 0, 0, e->processes);
-        (void) grid_add(t, e->idle_for ? console_time(duration_usec(e->idle_for), buffer, sizeof(buffer)) : "-");
-        (void) grid_add(t, console_bytes(e->stdout_bytes + e->stderr_bytes, buffer, sizeof(buffer)));
-        (void) grid_add(t, labels);
-}
-
-static int print_table(const struct Top *top, FILE *out) {
-        struct Row *rows _cleanup_free_ = look_sort(&top->look, top->sort);
-        size_t least[ELEMENTSOF(columns)];
-        struct Grid t _cleanup_(grid_done) = { .least = least };
-
-        if (!rows)
-                return -ENOMEM;
-        for (size_t i = 0; i < ELEMENTSOF(columns); i++)
-                if (top->options->caller || !columns[i].for_operators) {
-                        least[t.columns++] = columns[i].least;
-                        (void) grid_add(&t, columns[i].title);
-                }
-        for (size_t i = 0; i < top->look.n_rows; i++)
-                add_row(&t, top, &rows[i]);
-        return grid_write(&t, 0, out);
-}
-
 static int show_tables(const struct Top *top) {
+        struct TopTable table = { .look = &top->look, .info = top->info, .sort = top->sort, .callers = top->options->caller,
+                                  .columns = top->on_screen ? screen_columns() : 0 };
         char *text _cleanup_free_ = NULL;
         size_t size = 0;
         FILE *out = open_memstream(&text, &size);
@@ -156,37 +73,55 @@ static int show_tables(const struct Top *top) {
                 return -ENOMEM;
         if (!top->on_screen && top->n > 0)
                 fputc('\n', out);
-        print_head(top, out);
+        r = top_table_head(&table, out);
         if (top->on_screen)
                 fputc('\n', out);
-        r = print_table(top, out);
+        if (r == 0)
+                r = top_table_rows(&table, out);
         if (fclose(out) != 0 || r < 0)
                 return -ENOMEM;
         return top->on_screen ? screen_draw(text) : console_write(STDOUT_FILENO, text, size);
 }
 
+static int PRINTF_LIKE(1, 2) print_line(const char *format, ...) {
+        char *line _cleanup_free_ = NULL;
+        va_list list;
+        int n;
+
+        va_start(list, format);
+        n = vasprintf(&line, format, list);
+        va_end(list);
+        if (n < 0) {
+                line = NULL;
+                return -ENOMEM;
+        }
+        return console_write(STDOUT_FILENO, line, (size_t) n);
+}
+
+/* First the look itself, so that a look at nothing is seen, and its end is known; then its executions. */
 static int show_json(const struct Top *top) {
         struct Row *rows _cleanup_free_ = look_sort(&top->look, top->sort);
         time_t seconds = (time_t) (top->look.at / USEC_PER_SEC);
+        const Info *info = top->info;
         struct tm when = {};
-        char clock[32];
-        int r = rows ? 0 : -ENOMEM;
+        char clock[32], begin[96];
+        int r;
 
+        if (!rows)
+                return -ENOMEM;
         (void) gmtime_r(&seconds, &when);
         (void) strftime(clock, sizeof(clock), "%Y-%m-%dT%H:%M:%S", &when);
+        (void) snprintf(begin, sizeof(begin), "{\"look\":%llu,\"time\":\"%s.%06uZ\"", (unsigned long long) top->n + 1, clock,
+                        (unsigned) (top->look.at % USEC_PER_SEC));
+        r = print_line("%s,\"running\":%u,\"waiting\":%u,\"maxExecutions\":%u,\"spawnerConnected\":%s,\"executions\":%zu}\n", begin,
+                       info->running, info->waiting, info->max_executions, info->spawner_connected ? "true" : "false", top->look.n_rows);
         for (size_t i = 0; r == 0 && i < top->look.n_rows; i++) {
                 char *execution _cleanup_free_ = proto_json(&rows[i].execution->base);
-                char *line _cleanup_free_ = NULL;
                 char cpu[48] = "";
-                int n;
 
                 if (rows[i].cpu >= 0)
-                        (void) snprintf(cpu, sizeof(cpu), "\"cpuPercent\":%.3f,", rows[i].cpu);
-                n = asprintf(&line, "{\"look\":%llu,\"time\":\"%s.%06uZ\",%s\"execution\":%s}\n", (unsigned long long) top->n + 1, clock,
-                             (unsigned) (top->look.at % USEC_PER_SEC), cpu, strempty(execution));
-                if (n < 0)
-                        line = NULL;
-                r = execution && line ? console_write(STDOUT_FILENO, line, (size_t) n) : -ENOMEM;
+                        (void) snprintf(cpu, sizeof(cpu), ",\"cpuPercent\":%.3f", rows[i].cpu);
+                r = execution ? print_line("%s%s,\"execution\":%s}\n", begin, cpu, execution) : -ENOMEM;
         }
         return r;
 }
@@ -255,8 +190,7 @@ static int watch(struct Top *top, usec_t interval) {
                 if (top->end)
                         break;
                 next = MAX(next + interval, now_monotonic() + INTERVAL_MIN); /* a slow server is not pressed */
-                if (!top->options->json)
-                        r = get_info(top);
+                r = get_info(top);
                 if (r == 0)
                         r = look(top);
                 if (r == 0)

@@ -44,8 +44,11 @@ const struct Verb verb_table[] = {
                 "whole server: how many run (cells that are being taken down included) and wait, how many may run at once, and which limits it does\n"
                 "not enforce.\n"
                 "Keys: q ends it; c, m, p, a, i order by cpu, memory, processes, age, idle.\n"
-                "With --json: an object per execution and look, with the look's number (look), its time, cpuPercent where it is known, and the\n"
-                "execution as `glovebox ps --json` prints it.\n",
+                "Where a terminal is too narrow to show the table up to IDLE, figures are written shorter and ids lose their front;\n"
+                "`glovebox ps` has them whole.\n"
+                "With --json each look is one object with the look's number (look), its time, the server's running, waiting, maxExecutions and\n"
+                "spawnerConnected, and how many executions follow (executions, 0 when nothing runs); then an object per execution, with look, time,\n"
+                "cpuPercent where it is known, and the execution (execution) as `glovebox ps --json` prints it.\n",
                 "Examples:\n"
                 "  glovebox top\n"
                 "  glovebox top --caller '*' --sort memory\n"

@@ -50,7 +50,7 @@ int place_fail(struct Place *place, const char *format, ...) {
         return r;
 }
 
-static size_t edit_distance(const char *a, const char *b) {
+size_t edit_distance(const char *a, const char *b) {
         size_t row[NAME_LENGTH_MAX + 1], n = strlen(b);
 
         if (n > NAME_LENGTH_MAX)

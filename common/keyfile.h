@@ -42,6 +42,8 @@ int keyfile_read(const char *file, place_handler on_section, place_handler on_en
 int place_fail(struct Place *place, const char *format, ...) PRINTF_LIKE(2, 3);
 /* Refuses a key that may be given once and came before. */
 int place_once(struct Place *place);
+/* How many characters must be put in, left out or changed to make one of the other; SIZE_MAX: b is longer than any name of ours. */
+size_t edit_distance(const char *a, const char *b);
 /* Names the nearest of the candidates (a NULL-terminated array). what: "key" or "section". */
 int place_unknown(struct Place *place, const char *what, const char *name, char *const *candidates);
 /* Finds section and key in the table and stores the value in the object. */

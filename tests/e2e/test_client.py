@@ -6,6 +6,7 @@ import re
 import signal
 import socket
 import subprocess
+import threading
 import time
 from concurrent import futures
 
@@ -436,8 +437,84 @@ def test_client_server_dies_while_it_runs(client):
     client.daemon.restart_server()
     assert process.wait(seconds(10)) == 125
     err = process.stderr.read()
-    assert LINE.fullmatch(err) and b"UNAVAILABLE" in err
+    assert LINE.fullmatch(err) and re.match(rb"glovebox: test-node\.\S+: UNAVAILABLE: ", err)
+    execution_id = err.split(b": ")[1]
+    assert b"may have run" in err and b"`glovebox ps " + execution_id + b"`" in err and b"try again" not in err
     client.daemon.audit_start = client.daemon.audit_size()
+
+
+class Breaking(execution_pb2_grpc.ExecutionServiceServicer):
+    """Refuses code that says so; else it is gone before it has answered."""
+    def __init__(self):
+        self.begun = threading.Event()
+
+    def ExecuteStream(self, req, context):
+        if req.code == "refuse":
+            context.abort(grpc.StatusCode.UNAVAILABLE, "the spawner is away; try again later")
+        self.begun.set()
+        time.sleep(30)
+        yield pb.ExecutionEvent()
+
+
+@pytest.mark.parametrize("arguments,words", [
+    ([], [b"`glovebox ps --all`", b"--request-id"]),
+    (["--request-id", "mine-1"], [b"`glovebox ps --all --json`", b"requestId mine-1"]),
+])
+def test_client_connection_that_breaks_before_the_answer(client, tmp_path, arguments, words):
+    """The program may have run or not: nobody is told to try again. A refusal of the server's own is one, and may be tried again."""
+    service, path = Breaking(), tmp_path / "s"
+    server = grpc.server(futures.ThreadPoolExecutor(2))
+    execution_pb2_grpc.add_ExecutionServiceServicer_to_server(service, server)
+    server.add_insecure_port(f"unix:{path}")
+    server.start()
+    relay = Relay(tmp_path / "relay", path)
+    try:
+        status, out, err = client("-s", f"unix:{path}", "run", "-r", "bash", "-c", "refuse", *arguments)
+        assert (status, out) == (125, b"") and err == b"glovebox: UNAVAILABLE: the spawner is away; try again later\n", err
+        process = client.start("-s", f"unix:{relay.path}", "run", "-r", "bash", "-c", "x", *arguments)
+        assert service.begun.wait(seconds(10))
+        relay.cut()
+        assert process.wait(seconds(10)) == 125
+        err = process.stderr.read()
+        assert LINE.fullmatch(err) and b"UNAVAILABLE" in err and b"may have run or not" in err and b"try again" not in err, err
+        assert all(word in err for word in words), err
+    finally:
+        relay.cut()
+        server.stop(0)
+
+
+class Relay:
+    """Passes bytes between a Unix socket of its own and another, until it is cut."""
+    def __init__(self, path, target):
+        self.path, self.target = path, str(target)
+        self.ends = [socket.socket(socket.AF_UNIX)]
+        self.ends[0].bind(str(path))
+        self.ends[0].listen(5)
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        ours, _ = self.ends[0].accept()
+        theirs = socket.socket(socket.AF_UNIX)
+        theirs.connect(self.target)
+        self.ends += [ours, theirs]
+        for source, sink in ((ours, theirs), (theirs, ours)):
+            threading.Thread(target=self.copy, args=(source, sink), daemon=True).start()
+
+    @staticmethod
+    def copy(source, sink):
+        try:
+            while data := source.recv(65536):
+                sink.sendall(data)
+        except OSError:
+            pass
+
+    def cut(self):
+        for end in self.ends:
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+            end.close()
 
 
 @pytest.mark.parametrize("arguments,words", [
@@ -450,7 +527,21 @@ def test_client_server_dies_while_it_runs(client):
     (["run", "--timeout", "0", "x"], [b"--timeout 0", b"30s"]),
     (["run", "--timeout", "soon", "x"], [b"--timeout soon"]),
     (["run", "--env", "A", "x"], [b"NAME=VALUE"]),
-    (["run", "--frobnicate", "x"], [b"--frobnicate", b"glovebox help run"]),
+    (["run", "--frobnicate", "x"], [b"unknown option --frobnicate; `glovebox help run`"]),
+    (["run", "--tiemout", "5s", "x"], [b"unknown option --tiemout; did you mean --timeout? `glovebox help run`"]),
+    (["run", "--memroy=1G", "x"], [b"unknown option --memroy=1G; did you mean --memory? "]),
+    (["run", "--time", "5s", "x"], [b"ambiguous option --time; did you mean --timezone or --timeout? "]),
+    (["--serevr", "x", "ps"], [b"unknown option --serevr; did you mean --server? "]),
+    (["run", "--memory", "1T", "x"], [b"--memory 1T", b"K, M or G"]),
+    (["run", "--timeout", "1d", "x"], [b"--timeout 1d", b"ms, s, m or h"]),
+    (["run", "-f", "nosuch", "-c", "x"], [b"cannot read nosuch (-f, --file): No such file"]),
+    (["run", "--file", "nosuch", "-c", "x"], [b"cannot read nosuch (-f, --file): No such file"]),
+    (["ps", "--caller", "bob"], [b"--caller bob", b"uid:NUMBER", b"cert:NAME", b"or *"]),
+    (["top", "--caller", "uid:bob"], [b"--caller uid:bob", b"uid:NUMBER", b"cert:NAME", b"or *"]),
+    (["ps", "--plaintext"], [b"--plaintext is for TCP", b"leave it out"]),
+    (["ps", "--tls-ca", "x"], [b"--tls-ca is for TLS", b"over a Unix socket", b"--server HOST:PORT"]),
+    (["top", "--tls-cert", "x", "--tls-key", "x"], [b"--tls-cert is for TLS", b"over a Unix socket"]),
+    (["-s", "127.0.0.1:1", "info", "--plaintext", "--tls-key", "x"], [b"--tls-key is for TLS", b"with --plaintext"]),
     (["run", "x", "--memory"], [b"--memory needs a value"]),
     (["ps", "--timeout", "1s"], [b"--timeout", b"glovebox help ps"]),
     (["--json", "ps"], [b"behind the verb"]),
@@ -576,7 +667,7 @@ def tls(make_daemon, tmp_path):
     daemon.write_config()
     with socket.create_server(("127.0.0.1", 0)) as free:
         daemon.port = free.getsockname()[1]
-    daemon.listen.append(f"127.0.0.1:{daemon.port}")
+    daemon.listen += [f"127.0.0.1:{daemon.port}", f"127.0.0.2:{daemon.port}"]  # the second one is not in the certificate
     daemon.right, daemon.wrong = right, wrong
     return daemon.start()
 
@@ -591,13 +682,23 @@ def test_client_mutual_tls(tls):
     client.environment.update(GLOVEBOX_SERVER=f"127.0.0.1:{tls.port}", GLOVEBOX_TLS_CA=str(tls.right.certificate), GLOVEBOX_TLS_CERT=str(certificate),
                               GLOVEBOX_TLS_KEY=str(key))
     assert client.run("echo over tls; exit 2")[:2] == (2, b"over tls\n")
-    for arguments in (["--tls-ca", tls.wrong.certificate], ["--tls-cert", tls.wrong.issue("bad", "DNS:bad")[0], "--tls-key", tls.wrong.folder / "wrong-bad.key"]):
+    assert client("info", "-s", tls.socket)[0] == 0, "what the environment says of TLS counts for a Unix socket"
+
+    def refused(*arguments):
         status, out, err = client("info", *arguments)
-        assert (status, out) == (125, b"") and LINE.fullmatch(err) and b"--tls-" in err, err
+        assert (status, out) == (125, b"") and LINE.fullmatch(err) and b": the TLS handshake failed: " in err, err
+        return err.decode()
+
+    assert f"the server's certificate is not signed by --tls-ca {tls.wrong.certificate}" in refused("--tls-ca", tls.wrong.certificate)
+    bad, bad_key = tls.wrong.issue("bad", "DNS:bad")
+    assert f"the server refuses our certificate, --tls-cert {bad}" in refused("--tls-cert", bad, "--tls-key", bad_key)
+    assert 'does not name "127.0.0.2"' in refused("-s", f"127.0.0.2:{tls.port}")
+    del client.environment["GLOVEBOX_TLS_CA"]
+    assert "no --tls-ca was given: say --tls-ca FILE" in refused()
+    client.environment["GLOVEBOX_TLS_CA"] = str(tls.right.certificate)
     for name in ("GLOVEBOX_TLS_CERT", "GLOVEBOX_TLS_KEY"):
         del client.environment[name]
-    status, out, err = client("info")
-    assert (status, out) == (125, b"") and LINE.fullmatch(err) and b"--tls-cert" in err, err
+    assert "no --tls-cert was given: say --tls-cert FILE --tls-key FILE" in refused()
     status, out, err = client("info", "--tls-cert", certificate)
     assert status == 125 and b"go together" in err
     status, out, err = client("info", "--plaintext")

@@ -164,7 +164,13 @@ def test_top_json(client, two):
     began = time.time()
     status, out, err = client("top", "--json", "--count", "3", "--interval", "200ms")
     assert (status, err) == (0, b"")
-    lines = [json.loads(line) for line in out.splitlines()]
+    every = [json.loads(line) for line in out.splitlines()]
+    assert [list(line)[-1] for line in every] == ["executions", "execution", "execution"] * 3, "a look does not begin with its own line"
+    maximum = client.daemon.info().max_executions
+    for line in every[::3]:
+        assert {k: line[k] for k in line if k not in ("look", "time")} == {"running": 2, "waiting": 0, "maxExecutions": maximum,
+                                                                           "spawnerConnected": True, "executions": 2}
+    lines = [line for line in every if "execution" in line]
     assert [(line["look"], line["execution"]["executionId"]) for line in lines] == [(n, i) for n in (1, 2, 3) for i in (busy, calm)]
     for line in lines:
         execution = json_format.Parse(json.dumps(line["execution"]), pb.Execution())
@@ -181,7 +187,7 @@ def test_top_measures_what_the_kernel_counts(client, two):
     process = client.start("top", "--json", "--count", "2", "--interval", "2s")
     json.loads(process.stdout.readline())
     before, began = client.daemon.get(busy).cpu_time.ToMicroseconds(), time.monotonic()
-    lines = [json.loads(line) for line in process.stdout.read().splitlines()]
+    lines = [line for line in map(json.loads, process.stdout.read().splitlines()) if "execution" in line]
     used, took = client.daemon.get(busy).cpu_time.ToMicroseconds() - before, time.monotonic() - began
     told = next(line["cpuPercent"] for line in lines if line["look"] == 2 and line["execution"]["executionId"] == busy)
     assert abs(told - used / took / 1e4) < 20, (told, used, took)
@@ -191,7 +197,7 @@ def test_top_measures_what_the_kernel_counts(client, two):
 def test_top_sorts(client, two, by, first):
     """bash and its sleep are two processes; the calm one came last. Without a memory controller memory is the same: none."""
     status, out, err = client("top", "--json", "--count", "1", "--sort", by)
-    found = [json.loads(line)["execution"] for line in out.splitlines()]
+    found = [line["execution"] for line in map(json.loads, out.splitlines()) if "execution" in line]
     assert (status, err, len(found)) == (0, b"", 2)
     if first:
         assert found[0]["labels"]["kind"] == first
@@ -205,7 +211,10 @@ def test_top_with_nothing_to_show(client):
     assert (status, err) == (0, b"")
     found = tables(out)
     assert len(found) == 2 and all((head.group(2, 3), names, rows) == (("0", "0"), COLUMNS, {}) for head, names, rows in found)
-    assert client("top", "--json", "--count", "1") == (0, b"", b"")
+    status, out, err = client("top", "--json", "--count", "2", "--interval", "100ms")
+    looks = [json.loads(line) for line in out.splitlines()]
+    assert (status, err) == (0, b"") and [(k["look"], k["running"], k["waiting"], k["executions"]) for k in looks] == [(1, 0, 0, 0), (2, 0, 0, 0)]
+    assert all(set(k) == {"look", "time", "running", "waiting", "maxExecutions", "spawnerConnected", "executions"} for k in looks)
 
 
 @pytest.mark.limit(180)
@@ -329,8 +338,11 @@ def test_top_fits_the_window_and_follows_it(client, terminal):
         shown = picture(screen)
         width = max(len(row) + len(re.findall("[漢字]", row)) for row in shown.rows)
         fitting = min(rows - 3, 6) if rows >= 9 else rows - 4
-        last = shown.rows[-1] == f"({6 - fitting} more)" if fitting < 6 else ids[5] in shown.rows[-1]
-        return last and columns - 3 <= width < columns and ids_of(shown.rows) == ids[:fitting]
+        table = shown.rows[3:] if fitting == 6 else shown.rows[3:-1]
+        whole = [row.split()[0].lstrip("…") for row in table]
+        last = fitting == 6 or shown.rows[-1] == f"({6 - fitting} more)"
+        full = "LABELS" not in shown.rows[2] or columns - 3 <= width  # the labels are long
+        return last and full and width < columns and len(table) == fitting and all(i.endswith(cut) for i, cut in zip(ids, whole))
 
     assert fits(7, 150), picture(screen).rows
     for rows, columns in ((5, 40), (9, 170), (8, 120), (4, 10)):
@@ -346,6 +358,28 @@ def test_top_fits_the_window_and_follows_it(client, terminal):
     client("cancel", *ids)
     for execution_id in ids:
         client.daemon.finished(execution_id)
+
+
+@pytest.mark.parametrize("everyone", [False, True])
+def test_top_shows_its_figures_in_80_columns(client, terminal, two, everyone):
+    """Ids lose their front, so that all figures to IDLE are seen whole; the first line ends behind a word."""
+    screen = terminal("top", "--interval", "200ms", *(["--caller", "*"] if everyone else []), columns=80)
+    screen.read(rb"(?s)(\x1b\[H.*IDLE.*\x1b\[J){2}")
+    head, blank, titles, *rows = picture(screen).rows
+    wanted = ["ID", *(["CALLER"] if everyone else []), *COLUMNS[1:9]]
+    assert titles.split() == wanted and len(titles) < 80 and blank == ""
+    for row, execution_id in zip(rows, two, strict=True):
+        cells = row.split()
+        cut = cells[0]
+        assert len(cells) == len(wanted) and len(row) < 80
+        assert cut[0] == "…" and len(cut) >= 12 and execution_id.endswith(cut[1:])
+        assert re.fullmatch(r"\d+ms|\d+\.\ds", cells[-1]) and re.fullmatch(r"\d+ms|\d+\.\ds", cells[wanted.index("AGE")])
+        assert cells[-2].isdigit() and cells[-3] in ("waived", "512M")
+    assert len(head) < 80 and (HEAD.fullmatch(head) or head[-1] == "…")
+    if client.daemon.info().limits_not_enforced:
+        assert re.search(r"; not enforced(: (memory|cpus|max-processes)(, (memory|cpus|max-processes))*)?…?$", head), head
+    screen.type(b"q")
+    assert screen.process.wait(seconds(5)) == 0
 
 
 def test_top_keys_order(terminal, two):

@@ -77,6 +77,23 @@ static void test_top(void **state) {
         assert_int_equal(PARSE(&wrong, "ps", "--interval", "1s"), STATUS_FAULT);
 }
 
+static void test_callers(void **state) {
+        static const char *const good[] = { "uid:0", "uid:1000", "uid:4294967295", "cert:a", "cert:spiffe://x/y z", "loopback:", "*" };
+        static const char *const bad[] = { "", "bob", "uid:", "uid:bob", "uid:-1", "uid:01", "uid:4294967296",
+                                           "uid:99999999999", "uid:1 ", "UID:1", "cert:", "1000", "**" };
+
+        for (size_t i = 0; i < ELEMENTSOF(good); i++) {
+                struct Options o _cleanup_(options_done) = {};
+                assert_int_equal(PARSE(&o, "ps", "--caller", good[i]), 0);
+                assert_string_equal(o.caller, good[i]);
+        }
+        for (size_t i = 0; i < ELEMENTSOF(bad); i++) {
+                struct Options o _cleanup_(options_done) = {};
+                if (PARSE(&o, i % 2 ? "ps" : "top", "--caller", bad[i]) != STATUS_FAULT)
+                        fail_msg("\"%s\" was taken for a caller", bad[i]);
+        }
+}
+
 /* The keys of `top` are the first letters. */
 static void test_orders_differ_in_their_first_letter(void **state) {
         for (enum Sort a = 0; a < SORT_END_; a++)
@@ -92,6 +109,7 @@ static void test_refused(void **state) {
                 { "--cpus", "nan" },       { "--cpus", "0x1" },     { "--cpus", "0" },           { "--max-processes", "1.5" },
                 { "--max-processes", "4294967296" },                { "--env", "A" },            { "--env", "=b" },
                 { "--label", "" },         { "--idle-evidence", "cpu" },                         { "--json=yes" },
+                { "--timezne", "x" },       { "--=x" },              { "--time", "1s" },
                 { "--nonsense" },          { "-x" },                { "--timeout" },             { "--all" },
         };
 
@@ -127,7 +145,7 @@ static void test_the_table_is_sound(void **state) {
 }
 
 static void test_environment(void **state) {
-        struct Options o = { .tls_ca = "flag" };
+        struct Options o = { .tls_ca = "flag" }, none = {};
 
         assert_int_equal(setenv("GLOVEBOX_SERVER", "unix:/x", 1), 0);
         assert_int_equal(setenv("GLOVEBOX_TLS_CA", "variable", 1), 0);
@@ -136,6 +154,10 @@ static void test_environment(void **state) {
         assert_string_equal(o.server, "unix:/x");
         assert_string_equal(o.tls_ca, "flag");
         assert_null(o.tls_key);
+        assert_string_equal(o.tls_flag, "--tls-ca"); /* of the command line: not to be passed over in silence */
+        options_from_environment(&none);
+        assert_string_equal(none.tls_ca, "variable");
+        assert_null(none.tls_flag);
 }
 
 static void test_targets(void **state) {
@@ -210,6 +232,7 @@ int main(void) {
                 cmocka_unit_test(test_values),
                 cmocka_unit_test(test_options_behind_operands_and_the_order_of_args),
                 cmocka_unit_test(test_top),
+                cmocka_unit_test(test_callers),
                 cmocka_unit_test(test_orders_differ_in_their_first_letter),
                 cmocka_unit_test(test_refused),
                 cmocka_unit_test(test_every_field_has_its_flag),
