@@ -11,6 +11,7 @@ enum Cause {
         CAUSE_AUTHORITY, /* we do not trust who signed the server's certificate, or it is out of date */
         CAUSE_NAME,      /* it is another server's */
         CAUSE_REFUSED,   /* the server does not take ours, or misses it */
+        CAUSE_CLOSED,    /* gone after the handshake was over for us: as above, but the reset overtook the reason */
 };
 
 /* gRPC writes its log in threads of its own. */
@@ -30,11 +31,17 @@ static void listen_to(gpr_log_func_args *args) {
                 { "alert certificate expired", CAUSE_REFUSED },
                 { "alert certificate unknown", CAUSE_REFUSED },
                 { "alert unsupported certificate", CAUSE_REFUSED },
+                { "connect failed (UNKNOWN:Delayed close", CAUSE_CLOSED },
+                { "connect failed (UNKNOWN:Endpoint read failed", CAUSE_CLOSED },
         };
 
-        for (size_t i = 0; i < ELEMENTSOF(causes); i++)
+        for (size_t i = 0; i < ELEMENTSOF(causes); i++) {
+                int nothing = CAUSE_UNKNOWN;
+
+                /* What comes first is the reason, the rest follows from it. */
                 if (strstr(args->message, causes[i].words))
-                        atomic_store(&heard, (int) causes[i].cause);
+                        (void) atomic_compare_exchange_strong(&heard, &nothing, (int) causes[i].cause);
+        }
 }
 
 void tls_fault_init(void) {
@@ -58,12 +65,12 @@ static int say_authority(const struct Options *o, const char *server) {
         return console_fault(FAILED "the server's certificate is not signed by --tls-ca %s, or is out of date", server, o->tls_ca);
 }
 
-static int say_refused(const struct Options *o, const char *server) {
+static int say_refused(const struct Options *o, const char *server, bool is_guess) {
         if (!o->tls_cert)
                 return console_fault(FAILED "the server wants a certificate, and no --tls-cert was given: say --tls-cert FILE --tls-key FILE",
                                      server);
-        return console_fault(FAILED "the server refuses our certificate, --tls-cert %s: one that its client-ca has signed, for clients, and that "
-                             "is not out of date, is let in", server, o->tls_cert);
+        return console_fault(FAILED "the server %s our certificate, --tls-cert %s: it lets in one that its client-ca has signed, for clients, "
+                             "and that is not out of date", server, is_guess ? "hung up when it had" : "refuses", o->tls_cert);
 }
 
 static int say_all(const struct Options *o, const char *server, const char *host) {
@@ -74,14 +81,18 @@ static int say_all(const struct Options *o, const char *server, const char *host
 }
 
 int tls_fault_say(const struct Options *o, const char *server, const char *host) {
-        switch (atomic_load(&heard)) {
+        enum Cause cause = (enum Cause) atomic_load(&heard);
+
+        switch (cause) {
         case CAUSE_AUTHORITY:
                 return say_authority(o, server);
         case CAUSE_NAME:
                 return console_fault(FAILED "the server's certificate does not name \"%s\": say --server with a name or an address that it has",
                                      server, host);
         case CAUSE_REFUSED:
-                return say_refused(o, server);
+        case CAUSE_CLOSED:
+                return say_refused(o, server, cause == CAUSE_CLOSED);
+        case CAUSE_UNKNOWN:
         default:
                 return say_all(o, server, host);
         }

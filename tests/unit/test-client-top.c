@@ -6,6 +6,7 @@
 #include "client/console.h"
 #include "client/look.h"
 #include "client/text.h"
+#include "client/top-table.h"
 
 #define RUNNING GLOVEBOX__V1__STATE__STATE_RUNNING
 #define QUEUED GLOVEBOX__V1__STATE__STATE_QUEUED
@@ -183,6 +184,76 @@ static void test_tables_are_aligned_by_what_is_seen(void **state) {
         grid_done(&t);
 }
 
+static void test_cells_are_cut_at_one_side(void **state) {
+        static const struct {
+                const char *cell;
+                size_t width;
+                bool keep_end;
+                const char *cut;
+        } cases[] = {
+                { "node.abcdef", 5, true, "…cdef" }, { "node.abcdef", 5, false, "node…" }, { "short", 5, true, "short" }, { "漢字x", 4, true, "…字x" },
+                { "漢字x", 3, true, "…x" },          { "漢字x", 4, false, "漢…" },         { "ab", 1, true, "…" },        { "ab", 0, true, "ab" },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                struct Grid t _cleanup_(grid_done) = { .columns = 1 };
+
+                assert_int_equal(grid_add(&t, cases[i].cell) | grid_shorten(&t, 0, cases[i].width, cases[i].keep_end), 0);
+                assert_string_equal(t.cells[0], cases[i].cut);
+        }
+}
+
+/* Head and rows of one execution that has run for 25 hours and was idle for 70 minutes. */
+static char *draw(size_t columns, bool callers) {
+        static const struct Sample samples[] = { { "node.0123456789abcdef0123456789", 5, 512 * MIB, 3, 4200, 90000 } };
+        char *waived[] = { (char *) "cpus", (char *) "max_processes" };
+        Glovebox__V1__GetInfoResponse info = GLOVEBOX__V1__GET_INFO_RESPONSE__INIT;
+        struct Look look = { .taken = 1, .at = 100000 * USEC_PER_SEC };
+        struct TopTable t = { .look = &look, .info = &info, .callers = callers, .columns = columns };
+        char *text = NULL;
+        size_t size = 0;
+        FILE *out = open_memstream(&text, &size);
+
+        info.node = (char *) "node";
+        info.spawner_connected = true;
+        info.limits_not_enforced = waived;
+        info.n_limits_not_enforced = ELEMENTSOF(waived);
+        add_page(&look, samples, ELEMENTSOF(samples));
+        look.pages[0]->executions[0]->runtime = strdup("javascript-module");
+        look.pages[0]->executions[0]->caller = strdup("cert:build.example.org");
+        look_compare(&look, NULL);
+        assert_int_equal(top_table_head(&t, out), 0);
+        assert_int_equal(top_table_rows(&t, out), 0);
+        assert_int_equal(fclose(out), 0);
+        look_done(&look);
+        return text;
+}
+
+static void assert_has(const char *text, const char *part) {
+        if (!strstr(text, part))
+                fail_msg("\"%s\" is not in:\n%s", part, text);
+}
+
+static void test_a_table_fits_the_terminal(void **state) {
+        char *whole = draw(0, true), *wide = draw(150, false), *usual = draw(79, false), *narrow = draw(79, true);
+
+        assert_has(whole, "at most 0 at once; not enforced: cpus, max-processes\n");
+        assert_has(whole, "node.0123456789abcdef0123456789  cert:build.example.org  javascript-module  RUNNING   25 h 00 min");
+        assert_has(wide, "node.0123456789abcdef0123456789  javascript-module  RUNNING   25 h 00 min");
+        assert_has(wide, "1 h 10 min   0 B\n");
+        assert_has(usual, "at most 0 at once; not enforced: cpus…\n");
+        assert_has(usual, "…f0123456789 javascript-module RUNNING  25h00m -     512M   -      3     1h10m\n");
+        assert_has(narrow, "cert:bu…");
+        assert_has(narrow, " javascr… ");
+        for (char *const *t = (char *const[]) { usual, narrow, NULL }; *t; t++)
+                for (const char *line = *t; *line; line = strchr(line, '\n') + 1)
+                        assert_true(console_fit(line, 79) >= strcspn(line, "\n"));
+        free(whole);
+        free(wide);
+        free(usual);
+        free(narrow);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_cpu_between_two_looks),
@@ -191,6 +262,8 @@ int main(void) {
                 cmocka_unit_test(test_a_list_has_a_bound),
                 cmocka_unit_test(test_columns_of_text),
                 cmocka_unit_test(test_tables_are_aligned_by_what_is_seen),
+                cmocka_unit_test(test_cells_are_cut_at_one_side),
+                cmocka_unit_test(test_a_table_fits_the_terminal),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
