@@ -295,11 +295,6 @@ static int settle_idle(struct Place *place, const char *section, const struct Id
         return 0;
 }
 
-static void clamp_limits(struct Limits *limits, const struct Limits *caps) {
-        for (const struct LimitInfo *info = limit_table; info->field; info++)
-                limit_set(limits, info, MIN(limit_get(limits, info), limit_get(caps, info)));
-}
-
 static int add_shipped_profiles(struct Config *c) {
         for (size_t i = 0; i < ELEMENTSOF(shipped_profiles); i++) {
                 struct Profile *profile;
@@ -309,7 +304,7 @@ static int add_shipped_profiles(struct Config *c) {
                         return r;
                 profile->limits = shipped_profiles[i].limits;
                 profile->idle = shipped_profiles[i].idle;
-                clamp_limits(&profile->limits, &c->caps);
+                limits_clamp(&profile->limits, &c->caps);
                 profile->idle.timeout = MIN(profile->idle.timeout, c->caps.timeout);
                 profile->idle.grace = MIN(profile->idle.grace, profile->limits.timeout / 2);
         }
@@ -326,7 +321,7 @@ static int settle_all_limits(struct Place *place, struct Loading *l) {
         r = limit_keys_check(place, "limits", &c->defaults, &caps);
         if (r >= 0)
                 r = settle_idle(place, "limits", &c->default_idle, &caps);
-        clamp_limits(&defaults, &caps);
+        limits_clamp(&defaults, &caps);
         limits_overlay(&defaults, &c->defaults);
         c->defaults = defaults;
         for (size_t i = 0; i < c->n_profiles && r >= 0; i++) {

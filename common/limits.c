@@ -85,6 +85,12 @@ struct Limits limits_caps(void) {
         return l;
 }
 
+void limits_clamp(struct Limits *l, const struct Limits *caps) {
+        for (const struct LimitInfo *info = limit_table; info->field; info++)
+                if (limit_get(caps, info) > 0)
+                        limit_set(l, info, MIN(limit_get(l, info), limit_get(caps, info)));
+}
+
 void limits_overlay(struct Limits *l, const struct Limits *over) {
         for (const struct LimitInfo *info = limit_table; info->field; info++) {
                 double value = limit_get(over, info);

@@ -60,6 +60,8 @@ const char *limit_format(const struct LimitInfo *info, double value, char *buffe
 
 struct Limits limits_standard(void);
 struct Limits limits_caps(void);
+/* None above the caps; a cap that is not set bounds nothing. */
+void limits_clamp(struct Limits *l, const struct Limits *caps);
 /* Takes from `over` what is set there. */
 void limits_overlay(struct Limits *l, const struct Limits *over);
 

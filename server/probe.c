@@ -101,8 +101,11 @@ static void probe_on_started(unsigned start, void *userdata) {
 static void probe_on_failed(const struct LeaseFailure *f, void *userdata) {
         char why[400];
 
-        (void) snprintf(why, sizeof why, "its cell failed at step '%s': %s%s%s", f->step, f->detail, *f->detail && f->error ? ": " : "",
-                        f->error ? strerrordesc_np(f->error) : "");
+        const char *text = f->error ? strerrordesc_np(f->error) : "";
+        bool twice = streq(f->detail, text);
+
+        (void) snprintf(why, sizeof why, "its cell failed at step '%s': %s%s%s", f->step, f->detail, *f->detail && f->error && !twice ? ": " : "",
+                        twice ? "" : text);
         probe_failed(userdata, why);
 }
 
@@ -167,8 +170,12 @@ static int probe_start(struct Executions *x, struct RuntimeStatus *status) {
         struct Probe *p _cleanup_(probe_freep) = calloc(1, sizeof *p);
         struct LeaseRequest request = { .runtime = status->name, .tag = "", .limits = x->config->defaults, .probe_version = true };
 
+        const struct Runtime *runtime = config_runtime(x->config, status->name);
+
         if (!p)
                 return -ENOMEM;
+        if (runtime)
+                limits_clamp(&request.limits, &runtime->caps);
         p->owner = x;
         p->status = status;
         p->out = p->report = -EBADF;

@@ -160,8 +160,7 @@ static int check_limits(struct Check *c) {
                 limits_overlay(l, &profile->limits);
         limits_overlay(l, &c->request->limits);
         /* An operator's default above the operator's cap: the cap holds. */
-        for (const struct LimitInfo *info = limit_table; info->field; info++)
-                limit_set(l, info, MIN(limit_get(l, info), limit_get(&c->plan->runtime->caps, info)));
+        limits_clamp(l, &c->plan->runtime->caps);
         return 0;
 }
 

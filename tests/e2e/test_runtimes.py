@@ -60,7 +60,8 @@ def test_a_runtime_has_limits_of_its_own(make_daemon):
     d = make_daemon(start=False)
     folder = d.folder / "runtimes.d"
     folder.mkdir()
-    (folder / "short.conf").write_text("[runtime]\nexec = /bin/bash\ncode-name = main.sh\n[limits]\ntimeout = 400ms\n[caps]\ntimeout = 2s\n")
+    (folder / "short.conf").write_text("[runtime]\nexec = /bin/bash\ncode-name = main.sh\n[limits]\ntimeout = 400ms\n[caps]\ntimeout = 2s\n"
+                                       "memory = 96M\nmax-processes = 8\n")
     d.start()
     assert d.run("sleep 60", "short").outcome == "TIMED_OUT"
     assert d.run("sleep 0.8", "short", timeout=2).outcome == "COMPLETED"
@@ -68,7 +69,10 @@ def test_a_runtime_has_limits_of_its_own(make_daemon):
     assert refused.refused.fields == {"limits.timeout": "3 s is above the cap of 2 s of this server and runtime; ask for at most that"}
     assert d.run("true", timeout=3).outcome == "COMPLETED"
     short = next(r for r in d.info().runtimes if r.name == "short")
-    assert (short.defaults.timeout.ToMilliseconds(), short.caps.timeout.seconds) == (400, 2)
+    assert short.available, short
+    assert (short.defaults.timeout.ToMilliseconds(), short.caps.timeout.seconds, short.caps.memory_bytes) == (400, 2, 96 << 20)
+    limits = d.run("true", "short").accepted.limits
+    assert (limits.memory_bytes, limits.max_processes) == (96 << 20, 8), "the server's defaults are above this runtime's caps"
 
 
 def test_the_name_alone_is_the_first(versions):
