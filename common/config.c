@@ -4,7 +4,9 @@
 #include <pwd.h>
 #include <stdio.h>
 
+#include "common/io-max.h"
 #include "common/keyfile.h"
+#include "common/layer.h"
 #include "common/limit-keys.h"
 #include "common/runtimes.h"
 
@@ -27,6 +29,8 @@ struct Loading {
         char *audit_code, *scope, *uid_range;
         bool profiles_in_file;
 };
+
+static const char node_letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-";
 
 #define OFFSET(field) offsetof(struct Loading, config.field)
 
@@ -179,7 +183,7 @@ static int on_profile_section(struct Place *place, struct Loading *l, const char
         struct Profile *profile;
 
         if (!*name || strlen(name) > 32 || name[strspn(name, allowed)])
-                return place_fail(place, "a profile's name is 1 to 32 letters, digits, _ or -: [profile quick]");
+                return place_fail(place, "a profile's name is 1 to 32 letters, digits, _ or -, as in [profile quick], not '%s'", name);
         if (l->config.n_profiles >= PROFILES_MAX)
                 return place_fail(place, "more than %d profiles", PROFILES_MAX);
         l->profiles_in_file = true;
@@ -207,7 +211,7 @@ static bool caller_is_valid(const char *name) {
 
 static int on_caller_section(struct Place *place, struct Config *c, const char *name) {
         if (!caller_is_valid(name) || strlen(name) > CALLER_NAME_MAX)
-                return place_fail(place, "a caller is uid:NUMBER, cert:NAME or * (all others): [caller uid:1000]");
+                return place_fail(place, "a caller is uid:NUMBER, cert:NAME or * (all others), as in [caller uid:1000], not '%s'", name);
         if (c->n_callers >= CALLERS_MAX)
                 return place_fail(place, "more than %d callers", CALLERS_MAX);
         if (find_caller(c, name))
@@ -229,6 +233,9 @@ static int on_section(struct Place *place, void *userdata) {
                 return on_profile_section(place, l, profile);
         if (caller)
                 return on_caller_section(place, &l->config, caller);
+        if (streq(place->section, "profile") || streq(place->section, "caller"))
+                return place_fail(place, "[%s] has no name; it must be [%s NAME], such as %s", place->section, place->section,
+                                  streq(place->section, "caller") ? "[caller uid:1000]" : "[profile quick]");
         for (size_t i = 0; sections[i]; i++)
                 if (streq(place->section, sections[i]))
                         return 0;
@@ -262,6 +269,105 @@ static int on_caller_entry(struct Place *place, struct CallerRule *caller) {
         return r < 0 ? r : place_unknown(place, "key", place->key, known);
 }
 
+/* What one key may be. Called behind each line that sets it, so that an error names that line. */
+
+static bool listen_is_valid(const char *address) {
+        const char *colon = strrchr(address, ':'), *port = colon ? colon + 1 : "";
+
+        if (strncmp(address, "unix:", 5) == 0)
+                return address[5] == '/' && strlen(address + 5) < 108;
+        return colon && colon > address && *port && strlen(port) <= 5 && port[strspn(port, "0123456789")] == '\0' && atoi(port) <= 65535;
+}
+
+static int check_listen(struct Place *place, struct Loading *l) {
+        for (char **address = l->config.listen; address && *address; address++)
+                if (!listen_is_valid(*address))
+                        return place_fail(place, "'listen' must be unix:/PATH (at most 107 bytes), HOST:PORT or [ADDRESS]:PORT, not '%s'", *address);
+        return 0;
+}
+
+static int check_operators(struct Place *place, struct Loading *l) {
+        for (char **o = l->config.operators; o && *o; o++)
+                if (streq(*o, "*") || !caller_is_valid(*o))
+                        return place_fail(place, "'operators' must be uid:NUMBER or cert:NAME, not '%s'", *o);
+        return 0;
+}
+
+static int check_node(struct Place *place, struct Loading *l) {
+        const char *node = strempty(l->config.node);
+
+        if (strlen(node) > 32 || node[strspn(node, node_letters)])
+                return place_fail(place, "'node' must be 1 to 32 letters, digits or -, not '%s'", node);
+        return 0;
+}
+
+/* One of two words, or empty: the default. */
+static int check_word(struct Place *place, const char *a, const char *b) {
+        if (isempty(place->value) || streq(place->value, a) || streq(place->value, b))
+                return 0;
+        return place_fail(place, "'%s' must be %s or %s, not '%s'", place->key, a, b, place->value);
+}
+
+static int check_audit_code(struct Place *place, struct Loading *l) {
+        return check_word(place, "hash", "full");
+}
+
+static int check_driver(struct Place *place, struct Loading *l) {
+        return check_word(place, "cgroupfs", "systemd");
+}
+
+static int check_scope(struct Place *place, struct Loading *l) {
+        return check_word(place, "per-cell", "shared");
+}
+
+static int check_waive(struct Place *place, struct Loading *l) {
+        for (char **word = l->config.waive; word && *word; word++) {
+                const char *why = layer_refuse_waiver(*word);
+                if (why)
+                        return place_fail(place, "'waive': '%.40s' %s", *word, why);
+        }
+        return 0;
+}
+
+static int check_io_max(struct Place *place, struct Loading *l) {
+        char *error _cleanup_free_ = NULL;
+        int r = isempty(place->value) ? 0 : io_max_check(place->value, &error);
+
+        return r < 0 && error ? place_fail(place, "%s", error) : r;
+}
+
+static int check_tls_file(struct Place *place, struct Loading *l) {
+        const char *file = place->value;
+
+        if (!isempty(file) && file[0] != '/' && (strchr(file, '/') || file[0] == '.'))
+                return place_fail(place, "files of [tls] must be absolute paths, or names of credentials (LoadCredential=), not '%s'", file);
+        return 0;
+}
+
+static int check_entry(struct Place *place, struct Loading *l) {
+        static const struct {
+                const char *section, *key;
+                int (*check)(struct Place *place, struct Loading *l);
+        } checks[] = {
+                { "server", "audit-code", check_audit_code },
+                { "server", "listen", check_listen },
+                { "server", "node", check_node },
+                { "server", "operators", check_operators },
+                { "tls", "certificate", check_tls_file },
+                { "tls", "client-ca", check_tls_file },
+                { "tls", "key", check_tls_file },
+                { "spawner", "driver", check_driver },
+                { "spawner", "io-max", check_io_max },
+                { "spawner", "scope", check_scope },
+                { "spawner", "waive", check_waive },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(checks); i++)
+                if (streq(checks[i].section, place->section) && streq(checks[i].key, place->key))
+                        return checks[i].check(place, l);
+        return 0;
+}
+
 static bool is_limit(const char *key) {
         for (const struct LimitInfo *info = limit_table; info->field; info++)
                 if (streq(info->key, key))
@@ -286,7 +392,8 @@ static int on_entry(struct Place *place, void *userdata) {
                 return place_fail(place, "'%s' stands before the first [section]", place->key);
         if (is_limit(place->key))
                 return place_fail(place, "'%s' is a limit: it belongs into [limits], [caps] or a [profile NAME]", place->key);
-        return place_assign(place, keys, l);
+        int r = place_assign(place, keys, l);
+        return r < 0 ? r : check_entry(place, l);
 }
 
 static int settle_idle(struct Place *place, const char *section, const struct IdlePolicy *idle, const struct Limits *caps) {
@@ -361,30 +468,11 @@ static int settle_uids(struct Place *place, struct Loading *l) {
         return 0;
 }
 
-static bool listen_is_valid(const char *address) {
-        const char *colon = strrchr(address, ':'), *port = colon ? colon + 1 : "";
-
-        if (strncmp(address, "unix:", 5) == 0)
-                return address[5] == '/' && strlen(address + 5) < 108;
-        return colon && colon > address && *port && strlen(port) <= 5 && port[strspn(port, "0123456789")] == '\0' && atoi(port) <= 65535;
-}
-
-static int settle_lists(struct Place *place, struct Config *c) {
+static int settle_lists(struct Config *c) {
         c->listen_is_default = !c->listen;
         if (!c->listen && strv_extend(&c->listen, "unix:/run/glovebox/glovebox.sock") < 0)
                 return -ENOMEM;
-        if (!c->operators && strv_extend(&c->operators, "uid:0") < 0)
-                return -ENOMEM;
-        for (size_t i = 0; c->listen[i]; i++)
-                if (!listen_is_valid(c->listen[i]))
-                        return place_fail(place, "'listen' must be unix:/PATH (at most 107 bytes), HOST:PORT or [ADDRESS]:PORT, not '%s'", c->listen[i]);
-        for (size_t i = 0; c->operators[i]; i++) {
-                const char *o = c->operators[i];
-                bool uid = strncmp(o, "uid:", 4) == 0 && o[4] && !o[4 + strspn(o + 4, "0123456789")];
-                if (!uid && (strncmp(o, "cert:", 5) != 0 || !o[5]))
-                        return place_fail(place, "'operators' must be uid:NUMBER or cert:NAME, not '%s'", o);
-        }
-        return 0;
+        return c->operators || strv_extend(&c->operators, "uid:0") >= 0 ? 0 : -ENOMEM;
 }
 
 /* A dash would nest it deeper, and systemd's names are no place for more. */
@@ -402,19 +490,16 @@ static int settle_slices(struct Place *place, const struct Config *c) {
 }
 
 /* The node's name is part of every execution's id. */
-static int settle_node(struct Place *place, struct Config *c) {
-        static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-";
+static int settle_node(struct Config *c) {
         char host[33] = "";
 
-        if (c->node && (strlen(c->node) > 32 || c->node[strspn(c->node, allowed)]))
-                return place_fail(place, "'node' must be 1 to 32 letters, digits or -, not '%s'", c->node);
         if (c->node)
                 return 0;
         if (gethostname(host, sizeof(host) - 1) < 0 && errno != ENAMETOOLONG)
                 return -errno;
         host[strcspn(host, ".")] = '\0';
         for (char *s = host; *s; s++)
-                if (!strchr(allowed, *s))
+                if (!strchr(node_letters, *s))
                         *s = '-';
         c->node = strdup(host[0] ? host : "localhost");
         return c->node ? 0 : -ENOMEM;
@@ -423,22 +508,12 @@ static int settle_node(struct Place *place, struct Config *c) {
 static int settle_words(struct Place *place, struct Loading *l) {
         struct Config *c = &l->config;
 
-        if (l->audit_code && !streq(l->audit_code, "hash") && !streq(l->audit_code, "full"))
-                return place_fail(place, "'audit-code' must be hash or full, not '%s'", l->audit_code);
         c->audit_code = streq(l->audit_code, "full") ? AUDIT_CODE_FULL : AUDIT_CODE_HASH;
-        if (!isempty(c->driver) && !streq(c->driver, "cgroupfs") && !streq(c->driver, "systemd"))
-                return place_fail(place, "'driver' must be cgroupfs or systemd, not '%s'", c->driver);
-        if (!isempty(l->scope) && !streq(l->scope, "per-cell") && !streq(l->scope, "shared"))
-                return place_fail(place, "'scope' must be per-cell or shared, not '%s'", l->scope);
         c->shared_scopes = streq(l->scope, "shared");
         if (c->shared_scopes && streq(c->driver, "cgroupfs"))
                 return place_fail(place, "'scope' = shared is for driver = systemd; with cgroupfs there are no scopes");
         if ((c->tls_certificate || c->tls_key || c->tls_client_ca) && !(c->tls_certificate && c->tls_key && c->tls_client_ca))
                 return place_fail(place, "[tls] needs all of 'certificate', 'key' and 'client-ca'");
-        const char *files[] = { c->tls_certificate, c->tls_key, c->tls_client_ca };
-        for (size_t i = 0; i < ELEMENTSOF(files); i++)
-                if (files[i] && files[i][0] != '/' && (strchr(files[i], '/') || files[i][0] == '.'))
-                        return place_fail(place, "files of [tls] must be absolute paths, or names of credentials (LoadCredential=), not '%s'", files[i]);
         if (c->request_budget < c->max_message)
                 return place_fail(place, "'request-budget' must not be below 'max-message': the largest request would never get in");
         return 0;
@@ -451,11 +526,11 @@ static int settle(struct Loading *l, const char *file, char **ret_error) {
         if (r >= 0)
                 r = settle_uids(&place, l);
         if (r >= 0)
-                r = settle_lists(&place, &l->config);
+                r = settle_lists(&l->config);
         if (r >= 0)
                 r = settle_slices(&place, &l->config);
         if (r >= 0)
-                r = settle_node(&place, &l->config);
+                r = settle_node(&l->config);
         if (r >= 0)
                 r = settle_words(&place, l);
         if (r < 0)

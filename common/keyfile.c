@@ -69,6 +69,13 @@ size_t edit_distance(const char *a, const char *b) {
         return row[n];
 }
 
+/* "memory-bytes" for memory, "mem" for it. */
+static bool is_part(const char *a, const char *b) {
+        size_t n = MIN(strlen(a), strlen(b));
+
+        return n >= 3 && strncmp(a, b, n) == 0;
+}
+
 int place_unknown(struct Place *place, const char *what, const char *name, char *const *candidates) {
         char in[80] = "";
         const char *best = NULL;
@@ -81,6 +88,9 @@ int place_unknown(struct Place *place, const char *what, const char *name, char 
                         best_distance = distance;
                 }
         }
+        for (size_t i = 0; !best && candidates && candidates[i]; i++)
+                if (is_part(name, candidates[i]))
+                        best = candidates[i];
         if (place->key)
                 (void) snprintf(in, sizeof(in), " in [%.64s]", place->section);
         if (best)
@@ -102,6 +112,18 @@ int place_once(struct Place *place) {
                 return place_fail(place, "more than %d keys in one file", SEEN_MAX);
         }
         return strv_push(&place->seen, id);
+}
+
+int place_no_comment(struct Place *place) {
+        bool quoted = false;
+
+        for (const char *s = place->value; *s; s++) {
+                quoted ^= *s == '"';
+                if (*s == '#' && !quoted && (s == place->value || s[-1] == ' ' || s[-1] == '\t'))
+                        return place_fail(place, "'%s': a comment needs a line of its own; '%.40s' would be part of the value (a word with a # that "
+                                          "is meant stands in double quotes)", place->key, s);
+        }
+        return 0;
 }
 
 static int assign_string(struct Place *place, const struct Key *key, char **field) {
@@ -201,8 +223,10 @@ static int assign_words(struct Place *place, const struct Key *key, char ***fiel
 
 static int assign(struct Place *place, const struct Key *key, void *object) {
         void *field = (char *) object + key->offset;
-        int r;
+        int r = key->kind == KEY_LINES ? 0 : place_no_comment(place);
 
+        if (r < 0)
+                return r;
         if (key->kind == KEY_WORDS || key->kind == KEY_LINES)
                 return assign_words(place, key, field);
         r = place_once(place);

@@ -1,6 +1,6 @@
 /* Reading a file of [sections] and key = value lines into structs, with errors that name file, line, key and cure.
  *
- * Lines begin with # or ; for comments, and " ;" ends a value. A key that holds a list may be repeated, or hold several words;
+ * Lines begin with # or ; for comments, and " ;" ends a value; " #" outside of quotes is refused, except in KEY_LINES. A key that holds a list may be repeated, or hold several words;
  * a word with blanks stands in double quotes. Any other key may be given once. */
 #pragma once
 
@@ -44,6 +44,8 @@ int place_fail(struct Place *place, const char *format, ...) PRINTF_LIKE(2, 3);
 int place_once(struct Place *place);
 /* How many characters must be put in, left out or changed to make one of the other; SIZE_MAX: b is longer than any name of ours. */
 size_t edit_distance(const char *a, const char *b);
+/* Refuses " # text" at the end of a value: whoever wrote it meant a comment, and it would become part of the value. */
+int place_no_comment(struct Place *place);
 /* Names the nearest of the candidates (a NULL-terminated array). what: "key" or "section". */
 int place_unknown(struct Place *place, const char *what, const char *name, char *const *candidates);
 /* Finds section and key in the table and stores the value in the object. */

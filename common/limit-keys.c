@@ -10,6 +10,9 @@ int limit_key_assign(struct Place *place, const struct LimitInfo *info, struct L
         double value;
         int r;
 
+        r = place_no_comment(place);
+        if (r < 0)
+                return r;
         r = parse_limit(info, place->value, &value);
         if (r == -EINVAL)
                 return place_fail(place, "'%s' must be %s, not '%s'", place->key,
@@ -27,7 +30,10 @@ int limit_key_assign(struct Place *place, const struct LimitInfo *info, struct L
 
 static int assign_idle(struct Place *place, struct IdlePolicy *idle) {
         usec_t time;
+        int r = place_no_comment(place);
 
+        if (r < 0)
+                return r;
         if (streq(place->key, "idle-evidence"))
                 return parse_evidence(place->value, &idle->evidence) >= 0
                                ? 0

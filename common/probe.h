@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-/* In the order in which they are shown. The names are in spawner/layers.c. */
+/* In the order in which they are shown. The names are in common/layer.c. */
 enum Layer {
         LAYER_NONE,
         LAYER_USER_NAMESPACE,

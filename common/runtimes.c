@@ -44,14 +44,46 @@ void runtime_done(struct Runtime *r) {
         *r = (struct Runtime) {};
 }
 
+/* One file while it is read. */
+struct Reading {
+        struct Runtime *runtime;
+        bool something; /* it holds more than comments and blank lines */
+};
+
 static int on_section(struct Place *place, void *userdata) {
+        struct Reading *reading = userdata;
         static char *const sections[] = { (char *) "runtime", (char *) "limits", (char *) "caps", NULL };
 
+        reading->something = true;
+        if (isempty(place->section) && place->key)
+                return place_fail(place, "'%s' stands before the first [section], which is [runtime]", place->key);
         return strv_contains(sections, place->section) ? 0 : place_unknown(place, "section", place->section, sections);
 }
 
+static bool env_is_valid(const char *entry) {
+        static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
+        static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
+
+        return strspn(entry, letters) > 0 && entry[strspn(entry, digits)] == '=';
+}
+
+/* Behind each line, so that an error names it. */
+static int check_entry(struct Place *place, const struct Runtime *r) {
+        if (streq(place->key, "code-name") && r->code_name && (strchr(r->code_name, '/') || strlen(r->code_name) > 255 || r->code_name[0] == '.'))
+                return place_fail(place, "'code-name' must be a plain file name that does not begin with a dot, not '%s'", r->code_name);
+        if (streq(place->key, "env") && r->env)
+                for (char **entry = r->env; *entry; entry++)
+                        if (!env_is_valid(*entry))
+                                return place_fail(place, "'env' must be NAME=VALUE (one in each line), not '%s'", *entry);
+        if (streq(place->key, "endings"))
+                for (char **ending = r->endings; *ending; ending++)
+                        if ((*ending)[0] != '.' || !(*ending)[1] || strchr(*ending, '/'))
+                                return place_fail(place, "'endings' must look like .py, not '%s'", *ending);
+        return 0;
+}
+
 static int on_entry(struct Place *place, void *userdata) {
-        struct Runtime *runtime = userdata;
+        struct Runtime *runtime = ((struct Reading *) userdata)->runtime;
         int r = on_section(place, userdata);
 
         if (r < 0)
@@ -60,7 +92,8 @@ static int on_entry(struct Place *place, void *userdata) {
                 return limit_keys_assign(place, &runtime->defaults, NULL);
         if (streq(place->section, "caps"))
                 return limit_keys_assign(place, &runtime->caps, NULL);
-        return place_assign(place, runtime_keys, userdata);
+        r = place_assign(place, runtime_keys, runtime);
+        return r < 0 ? r : check_entry(place, runtime);
 }
 
 /* Names appear in requests, in execution records and in cgroup names. */
@@ -68,13 +101,6 @@ static bool name_is_valid(const char *name) {
         static const char allowed[] = "abcdefghijklmnopqrstuvwxyz0123456789._-";
 
         return name[0] != '.' && name[0] != '-' && strlen(name) <= NAME_MAX_ && name[strspn(name, allowed)] == '\0';
-}
-
-static bool env_is_valid(const char *entry) {
-        static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
-        static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
-
-        return strspn(entry, letters) > 0 && entry[strspn(entry, digits)] == '=';
 }
 
 /* The head of a job must fit into a pipe that nobody reads yet. */
@@ -97,18 +123,12 @@ static int check_names(const struct Runtime *r, struct Place *place) {
                 return place_fail(place, "'exec' is missing: the interpreter's absolute path inside the cell, such as /usr/bin/python3");
         if (!r->code_name)
                 return place_fail(place, "'code-name' is missing: the name of the code's file in /workspace, such as main.py");
-        if (strchr(r->code_name, '/') || strlen(r->code_name) > 255 || r->code_name[0] == '.')
-                return place_fail(place, "'code-name' must be a plain file name that does not begin with a dot, not '%s'", r->code_name);
         return 0;
 }
 
 static int check_lists(const struct Runtime *r, struct Place *place) {
-        for (size_t i = 0; r->env && r->env[i]; i++)
-                if (!env_is_valid(r->env[i]))
-                        return place_fail(place, "'env' must be NAME=VALUE (one in each line), not '%s'", r->env[i]);
-        for (size_t i = 0; r->endings && r->endings[i]; i++)
-                if (r->endings[i][0] != '.' || !r->endings[i][1] || strchr(r->endings[i], '/'))
-                        return place_fail(place, "'endings' must look like .py, not '%s'", r->endings[i]);
+        if (!strv_contains(r->args, "{code}"))
+                return place_fail(place, "'args' has no word {code}, so that the code would never run; add it where its path belongs, as in: args = -u {code}");
         if (head_size(r) > JOB_HEAD_CONFIG_MAX)
                 return place_fail(place, "exec, args and env together have more than %d KiB", (int) (JOB_HEAD_CONFIG_MAX / KIB));
         return 0;
@@ -131,14 +151,16 @@ static char *stem(const char *file) {
         return strndup(name, strlen(name) - strlen(".conf"));
 }
 
+/* 1 = nothing is in the file. */
 static int runtime_read(struct Runtime *r, const char *file, char **ret_error) {
+        struct Reading reading = { .runtime = r };
         struct Place place = { .file = file };
         char *name _cleanup_free_ = stem(file);
         int k;
 
-        k = keyfile_read(file, on_section, on_entry, r, ret_error);
-        if (k < 0)
-                return k;
+        k = keyfile_read(file, on_section, on_entry, &reading, ret_error);
+        if (k < 0 || !reading.something)
+                return k < 0 ? k : 1;
         if (!name || set_default(&r->name, name) < 0 || set_default(&r->version, "") < 0 || set_default(&r->profile, "") < 0 ||
             set_default(&r->file, file) < 0 || set_default_list(&r->args, "{code}") < 0 ||
             set_default_list(&r->version_args, "--version") < 0)
@@ -174,12 +196,12 @@ static int add_file(struct Config *c, const char *file, char **ret_error) {
         int r;
 
         remove_same_file(c, file);
-        if (stat(file, &st) == 0 && (st.st_size == 0 && (S_ISREG(st.st_mode) || S_ISCHR(st.st_mode))))
-                return 0;
+        if (stat(file, &st) == 0 && st.st_size == 0 && S_ISCHR(st.st_mode))
+                return 0; /* a link to /dev/null, as systemd has it */
         r = runtime_read(&runtime, file, ret_error);
-        if (r < 0) {
+        if (r != 0) {
                 runtime_done(&runtime);
-                return r;
+                return MIN(r, 0);
         }
         grown = reallocarray(c->runtimes, c->n_runtimes + 1, sizeof(struct Runtime));
         if (!grown) {
@@ -247,6 +269,14 @@ static int check_limits(struct Place *place, const struct Config *c, struct Runt
         return r < 0 ? r : limit_keys_check(place, "limits", &runtime->defaults, &caps);
 }
 
+/* The client takes a file's runtime from its ending: there must be one answer. */
+static int check_endings(struct Place *place, const struct Runtime *a, const struct Runtime *b) {
+        for (char **ending = a->endings; ending && *ending; ending++)
+                if (strv_contains(b->endings, *ending))
+                        return place_fail(place, "'endings' has '%s', and so has %s; a file would have two runtimes: take it out of one of them", *ending, b->file);
+        return 0;
+}
+
 int runtimes_check(const struct Config *c, char **ret_error) {
         int r = 0;
 
@@ -258,10 +288,12 @@ int runtimes_check(const struct Config *c, char **ret_error) {
                         r = place_fail(&place, "there is no [profile %s] in glovebox.conf", a->profile);
                 if (r >= 0)
                         r = check_limits(&place, c, &c->runtimes[i]);
-                for (size_t k = 0; k < i && r >= 0; k++)
+                for (size_t k = 0; k < i && r >= 0; k++) {
+                        r = check_endings(&place, a, &c->runtimes[k]);
                         if (streq(a->name, c->runtimes[k].name) && streq(a->version, c->runtimes[k].version))
                                 r = place_fail(&place, "runtime '%s' with version '%s' is also in %s; give one of them another version", a->name,
                                                a->version, c->runtimes[k].file);
+                }
                 if (r < 0)
                         *ret_error = place.error;
         }

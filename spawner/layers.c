@@ -1,4 +1,4 @@
-/* The layers of the wall: their names, what is known of each, and how that is told. */
+/* The layers of the wall: what is known of each, and how that is told. */
 #include "spawner/layers.h"
 
 #include <stdio.h>
@@ -8,56 +8,34 @@
 #include "spawner/complain.h"
 #include "spawner/limits/driver.h"
 
-static const struct {
-        const char *name, *purpose;
-        bool optional;
-} layer_table[LAYER_MAX_] = {
-        [LAYER_USER_NAMESPACE] = {"user_namespace", "one for each runtime; root in it is nobody on the host", false},
-        [LAYER_MOUNT_NAMESPACE] = {"mount_namespace", "only /usr, a generated /etc and five devices are seen", false},
-        [LAYER_PID_NAMESPACE] = {"pid_namespace", "processes outside have no number inside", false},
-        [LAYER_IPC_NAMESPACE] = {"ipc_namespace", "shared memory and queues of its own", true},
-        [LAYER_UTS_NAMESPACE] = {"uts_namespace", "a host name of its own", true},
-        [LAYER_NETWORK_NAMESPACE] = {"network_namespace", "loopback alone", true},
-        [LAYER_CGROUP_NAMESPACE] = {"cgroup_namespace", "the cgroups above are not seen", true},
-        [LAYER_READ_ONLY_ROOT] = {"read_only_root", "what is writable has a cap; no set-uid files, no devices", false},
-        [LAYER_PRIVATE_PROC] = {"private_proc", "processes of others are not seen", false},
-        [LAYER_MASKED_PROC] = {"masked_proc", "the kernel's own facts and settings are hidden", true},
-        [LAYER_SEPARATE_UIDS] = {"separate_uids", "two of each cell's own", false},
-        [LAYER_NO_CAPABILITIES] = {"no_capabilities", "bounding set empty, securebits locked", true},
-        [LAYER_NO_NEW_PRIVS] = {"no_new_privs", "no program gives privileges", true},
-        [LAYER_CLOSED_DESCRIPTORS] = {"closed_descriptors", "three pipes and nothing else", false},
-        [LAYER_CORE_LIMIT] = {"core_limit", "a crash writes nothing and starts no helper of the host", false},
-        [LAYER_KEYRING] = {"keyring", "a session keyring of its own", true},
-        [LAYER_LANDLOCK] = {"landlock", "a second wall around files, signals and sockets", true},
-        [LAYER_SECCOMP] = {"seccomp", "system calls by an allowlist", true},
-        [LAYER_CGROUP] = {"cgroup", "freeze, kill and accounting", false},
-        [LAYER_MEMORY] = {"memory", "limit memory is enforced, swap is none", true},
-        [LAYER_PIDS] = {"pids", "limit max-processes is enforced", true},
-        [LAYER_CPU] = {"cpu", "limit cpus is enforced", true},
-        [LAYER_IO] = {"io", "bytes read and written are counted", true},
+static const char *const purposes[LAYER_MAX_] = {
+        [LAYER_USER_NAMESPACE] = "one for each runtime; root in it is nobody on the host",
+        [LAYER_MOUNT_NAMESPACE] = "only /usr, a generated /etc and five devices are seen",
+        [LAYER_PID_NAMESPACE] = "processes outside have no number inside",
+        [LAYER_IPC_NAMESPACE] = "shared memory and queues of its own",
+        [LAYER_UTS_NAMESPACE] = "a host name of its own",
+        [LAYER_NETWORK_NAMESPACE] = "loopback alone",
+        [LAYER_CGROUP_NAMESPACE] = "the cgroups above are not seen",
+        [LAYER_READ_ONLY_ROOT] = "what is writable has a cap; no set-uid files, no devices",
+        [LAYER_PRIVATE_PROC] = "processes of others are not seen",
+        [LAYER_MASKED_PROC] = "the kernel's own facts and settings are hidden",
+        [LAYER_SEPARATE_UIDS] = "two of each cell's own",
+        [LAYER_NO_CAPABILITIES] = "bounding set empty, securebits locked",
+        [LAYER_NO_NEW_PRIVS] = "no program gives privileges",
+        [LAYER_CLOSED_DESCRIPTORS] = "three pipes and nothing else",
+        [LAYER_CORE_LIMIT] = "a crash writes nothing and starts no helper of the host",
+        [LAYER_KEYRING] = "a session keyring of its own",
+        [LAYER_LANDLOCK] = "a second wall around files, signals and sockets",
+        [LAYER_SECCOMP] = "system calls by an allowlist",
+        [LAYER_CGROUP] = "freeze, kill and accounting",
+        [LAYER_MEMORY] = "limit memory is enforced, swap is none",
+        [LAYER_PIDS] = "limit max-processes is enforced",
+        [LAYER_CPU] = "limit cpus is enforced",
+        [LAYER_IO] = "bytes read and written are counted",
 };
 
-const char *layer_name(enum Layer layer) {
-        return layer_table[layer].name;
-}
-
 const char *layer_purpose(enum Layer layer) {
-        return layer_table[layer].purpose;
-}
-
-enum Layer layer_by_name(const char *name) {
-        for (enum Layer i = LAYER_NONE + 1; i < LAYER_MAX_; i++)
-                if (streq(layer_table[i].name, name))
-                        return i;
-        return LAYER_NONE;
-}
-
-bool layer_is_optional(enum Layer layer) {
-        return layer_table[layer].optional;
-}
-
-bool layer_is_controller(enum Layer layer) {
-        return layer >= LAYER_MEMORY && layer <= LAYER_IO;
+        return purposes[layer];
 }
 
 void layers_waive(struct Layers *l, char *const *names) {

@@ -1,7 +1,7 @@
-/* The layers of the wall: their names, what is known of each, and how that is told: in HelloReply, in a refusal to start, in the journal. */
+/* The layers of the wall: what is known of each, and how that is told: in HelloReply, in a refusal to start, in the journal. */
 #pragma once
 
-#include "common/probe.h"
+#include "common/layer.h"
 #include "spawner/cell-kind.h"
 
 #define LAYER_TEXT_MAX 320
@@ -25,14 +25,8 @@ struct Layers {
         char blocked[LAYER_TEXT_MAX]; /* why no cell could be made; empty = one was */
 };
 
-const char *layer_name(enum Layer layer);
 /* What it does for a cell, in a few words. */
 const char *layer_purpose(enum Layer layer);
-/* LAYER_NONE: there is none of this name. */
-enum Layer layer_by_name(const char *name);
-/* Cells can be made without it, so that the operator may waive it. */
-bool layer_is_optional(enum Layer layer);
-bool layer_is_controller(enum Layer layer);
 
 /* Marks what the operator waives. All names are known. */
 void layers_waive(struct Layers *l, char *const *names);

@@ -49,24 +49,12 @@ static void help(void) {
              "It takes its listening socket (SOCK_SEQPACKET) from LISTEN_FDS; without one it makes DIR/spawner.sock.");
 }
 
-static void put_names(FILE *f) {
-        bool first = true;
-        for (enum Layer i = LAYER_NONE + 1; i < LAYER_MAX_; i++)
-                if (layer_is_optional(i)) {
-                        fprintf(f, "%s%s", first ? "" : ", ", layer_name(i));
-                        first = false;
-                }
-}
-
-/* where: the flag or the key. A name that is not known must not pass for a waiver. */
-static int add_waive(const char *where, const char *word) {
-        enum Layer layer = layer_by_name(word);
-        if (layer != LAYER_NONE && layer_is_optional(layer))
+/* A name that is not known must not pass for a waiver. Those of the configuration were looked at when it was read. */
+static int add_waive(const char *word) {
+        const char *why = layer_refuse_waiver(word);
+        if (!why)
                 return strv_contains(arg_waive, word) ? 0 : strv_extend(&arg_waive, word);
-        fprintf(stderr, "glovebox-spawner: %s: \"%s\" %s; possible are ", where, word,
-                layer == LAYER_NONE ? "cannot be waived" : "cannot be waived, since no cell can be made without it");
-        put_names(stderr);
-        fputc('\n', stderr);
+        fprintf(stderr, "glovebox-spawner: --waive: \"%s\" %s\n", word, why);
         return -EINVAL;
 }
 
@@ -76,7 +64,7 @@ static int parse_waive(const char *list) {
         if (!copy)
                 return -ENOMEM;
         for (char *word = strtok_r(copy, ", ", &save); word; word = strtok_r(NULL, ", ", &save)) {
-                int r = add_waive("--waive", word);
+                int r = add_waive(word);
                 if (r < 0)
                         return r;
         }
@@ -283,7 +271,7 @@ static int watch_signals(struct Main *m) {
 
 static int add_configured_waive(const struct Config *config) {
         for (char *const *w = config->waive; w && *w; w++) {
-                int r = add_waive("[spawner] waive", *w);
+                int r = add_waive(*w);
                 if (r < 0)
                         return r;
         }

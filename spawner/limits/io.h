@@ -1,13 +1,11 @@
 /* What a cell may do to the machine's disks, and how cells share what all of them want. */
 #pragma once
 
+#include "common/io-max.h"
 #include "common/limits.h"
 #include "common/util.h"
 
-/* io-max of the config, "DEVICE rbps=10M wbps=10M riops=100 wiops=100", as the kernel wants it: "8:0 rbps=10485760 ...". On an error
- * ret_error names the line and the cure. */
-int io_max_resolve(char *const *lines, char ***ret, char **ret_error);
-/* Writes them into a leaf. */
+/* Writes what io_max_resolve gave into a leaf. */
 int io_max_apply(int leaf, char *const *resolved);
 /* What all of a cell may have: what of one run outlives it (shared memory) counts for the next. Once, while the cell is empty. */
 int cell_bound(int cell, unsigned controllers, const struct Limits *limits);

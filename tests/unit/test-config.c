@@ -177,21 +177,35 @@ static void errors_name_line_and_cure(void **state) {
                 { "[server]\nplain-tcp = maybe\n", "/glovebox.conf:2: 'plain-tcp' must be yes or no, not 'maybe'" },
                 { "[server]\naudit-file = a\n", "/glovebox.conf:2: 'audit-file' must be an absolute path, not 'a'" },
                 { "[server]\noperators = \"cert:a\n", "/glovebox.conf:2: a double quote in 'operators' is not closed" },
-                { "[server]\noperators = root\n", "/glovebox.conf: 'operators' must be uid:NUMBER or cert:NAME, not 'root'" },
+                { "[server]\noperators = root\n", "/glovebox.conf:2: 'operators' must be uid:NUMBER or cert:NAME, not 'root'" },
                 { "[server]\nlisten = 50051\n",
-                  "/glovebox.conf: 'listen' must be unix:/PATH (at most 107 bytes), HOST:PORT or [ADDRESS]:PORT, not '50051'" },
-                { "[server]\nnode = a/b\n", "/glovebox.conf: 'node' must be 1 to 32 letters, digits or -, not 'a/b'" },
-                { "[server]\naudit-code = all\n", "/glovebox.conf: 'audit-code' must be hash or full, not 'all'" },
+                  "/glovebox.conf:2: 'listen' must be unix:/PATH (at most 107 bytes), HOST:PORT or [ADDRESS]:PORT, not '50051'" },
+                { "[server]\nnode = a/b\n", "/glovebox.conf:2: 'node' must be 1 to 32 letters, digits or -, not 'a/b'" },
+                { "[server]\naudit-code = all\n", "/glovebox.conf:2: 'audit-code' must be hash or full, not 'all'" },
                 { "[tls]\nkey = /a\n", "/glovebox.conf: [tls] needs all of 'certificate', 'key' and 'client-ca'" },
                 { "[tls]\ncertificate = /a\nkey = b\nclient-ca = c/d\n",
-                  "/glovebox.conf: files of [tls] must be absolute paths, or names of credentials (LoadCredential=), not 'c/d'" },
+                  "/glovebox.conf:4: files of [tls] must be absolute paths, or names of credentials (LoadCredential=), not 'c/d'" },
                 { "[limits]\nmemory = 1M\n", "/glovebox.conf:2: 'memory' must be at least 16 MiB, not '1M'" },
                 { "[limits]\nidle-evidence = cpu\n", "/glovebox.conf:2: 'idle-evidence' must be output-and-cpu or output, not 'cpu'" },
                 { "[limits]\nidle-timeout = 1ms\n", "/glovebox.conf:2: 'idle-timeout' must be 0 (off) or at least 50 ms, not '1ms'" },
                 { "[caps]\nidle-timeout = 1s\n", "/glovebox.conf:2: unknown key 'idle-timeout' in [caps]" },
                 { "[limits]\nmemory = 8G\n",
                   "/glovebox.conf: 'memory' of [limits] is 8 GiB, above the cap of 4 GiB; lower it, or raise the cap in [caps]" },
-                { "[profile a b]\n", "/glovebox.conf:1: a profile's name is 1 to 32 letters, digits, _ or -: [profile quick]" },
+                { "[profile a b]\n", "/glovebox.conf:1: a profile's name is 1 to 32 letters, digits, _ or -, as in [profile quick], not 'a b'" },
+                { "[profile]\n", "/glovebox.conf:1: [profile] has no name; it must be [profile NAME], such as [profile quick]" },
+                { "[caller]\n", "/glovebox.conf:1: [caller] has no name; it must be [caller NAME], such as [caller uid:1000]" },
+                { "[caller bob]\n", "/glovebox.conf:1: a caller is uid:NUMBER, cert:NAME or * (all others), as in [caller uid:1000], not 'bob'" },
+                { "[profile x]\nmemroy = 1G\n", "/glovebox.conf:2: unknown key 'memroy' in [profile x]; did you mean 'memory'?" },
+                { "[profile x]\nmemory-bytes = 1G\n", "/glovebox.conf:2: unknown key 'memory-bytes' in [profile x]; did you mean 'memory'?" },
+                { "[profile x]\nmax_processes = 9\n", "/glovebox.conf:2: unknown key 'max_processes' in [profile x]; did you mean 'max-processes'?" },
+                { "[server]\n\nlisten = unix:/a\nlisten = unix:b\n",
+                  "/glovebox.conf:4: 'listen' must be unix:/PATH (at most 107 bytes), HOST:PORT or [ADDRESS]:PORT, not 'unix:b'" },
+                { "[spawner]\nio-max = sda rbps=1\n",
+                  "/glovebox.conf:2: io-max begins with the absolute path of a disk, such as /dev/sda, not with 'sda'" },
+                { "[spawner]\nio-max = /dev/sda rbsp=1M\n",
+                  "/glovebox.conf:2: io-max: 'rbsp=1M' is not one of rbps, wbps, riops, wiops with a number above 0, such as rbps=10M" },
+                { "[spawner]\nio-max = /dev/sda\n",
+                  "/glovebox.conf:2: io-max must look like '/dev/sda rbps=10M wbps=10M riops=100 wiops=100', not '/dev/sda'" },
                 { "[profile a]\n[profile a]\n", "/glovebox.conf:2: [profile a] is there a second time; put its keys together" },
                 { "[spawner]\nspare-uid = 2130706432\n",
                   "/glovebox.conf: 'spare-uid' 2130706432 is in 'uid-range' 2130706432:65536: a cell could then act as the server; "
@@ -202,8 +216,8 @@ static void errors_name_line_and_cure(void **state) {
                   "/glovebox.conf: 'uid-range' must start at 65536 or above, have at least 16 and end below 4294967295, not "
                   "'4294900000:67296'" },
                 { "[spawner]\nuid-range = -5:65536\n", "/glovebox.conf: 'uid-range' must be START:COUNT, such as 2130706432:65536, not '-5:65536'" },
-                { "[spawner]\ndriver = docker\n", "/glovebox.conf: 'driver' must be cgroupfs or systemd, not 'docker'" },
-                { "[spawner]\nscope = one\n", "/glovebox.conf: 'scope' must be per-cell or shared, not 'one'" },
+                { "[spawner]\ndriver = docker\n", "/glovebox.conf:2: 'driver' must be cgroupfs or systemd, not 'docker'" },
+                { "[spawner]\nscope = one\n", "/glovebox.conf:2: 'scope' must be per-cell or shared, not 'one'" },
                 { "[spawner]\nscope = shared\ndriver = cgroupfs\n",
                   "/glovebox.conf: 'scope' = shared is for driver = systemd; with cgroupfs there are no scopes" },
                 { "[caller uid:7]\nslice = a-b\n",
@@ -214,6 +228,35 @@ static void errors_name_line_and_cure(void **state) {
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++)
                 load_fails(*state, cases[i].text, cases[i].error);
+}
+
+static void comments_need_a_line_of_their_own(void **state) {
+        static const char *const wrong[] = {
+                "[server]\naudit-file = /var/log/a # here\n", "[server]\nplain-tcp = yes # here\n", "[server]\nmax-waiting = 3\t# here\n",
+                "[spawner]\nwaive = io # here\n",              "[limits]\nmemory = 1G # here\n",     "[profile x]\nidle-timeout = 1s # here\n",
+                "[caller *]\nmemory = 1G # here\n",           "[limits]\nidle-evidence = # here\n",
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(wrong); i++) {
+                write_text(((struct Folder *) *state)->file, wrong[i]);
+                load_says(*state, "a comment needs a line of its own; '# here' would be part of the value");
+                load_says(*state, "/glovebox.conf:2: ");
+        }
+        struct Config *c _cleanup_(config_freep) = load(*state, "[server]\noperators = \"cert:a # b\" cert:a#b\n");
+        assert_string_equal(c->operators[0], "cert:a # b");
+        assert_string_equal(c->operators[1], "cert:a#b");
+}
+
+static void what_cannot_be_waived(void **state) {
+        const struct Folder *f = *state;
+
+        write_text(f->file, "[spawner]\nwaive = memory\nwaive = seccmp\n");
+        load_says(f, "/glovebox.conf:3: 'waive': 'seccmp' cannot be waived; possible are ipc_namespace, ");
+        load_says(f, ", seccomp, memory, pids, cpu, io");
+        write_text(f->file, "[spawner]\nwaive = user_namespace\n");
+        load_says(f, "'user_namespace' cannot be waived, since no cell can be made without it; possible are ");
+        struct Config *c _cleanup_(config_freep) = load(f, "[spawner]\nwaive = memory seccomp landlock\n");
+        assert_int_equal(strv_length(c->waive), 3);
 }
 
 static void bounds_of_a_file(void **state) {
@@ -288,7 +331,7 @@ static void own_runtimes(void **state) {
 
         write_runtime(f, "bash", "");
         write_runtime(f, "python", "[runtime]\nexec = /opt/python\ncode-name = a.py\nversion = 3.13\nprofile = data\n");
-        write_runtime(f, "own", "[runtime]\nname = python\nversion = 3.9\nexec = /opt/python3.9\ncode-name = a.py\nargs = \"a b\" -c\n"
+        write_runtime(f, "own", "[runtime]\nname = python\nversion = 3.9\nexec = /opt/python3.9\ncode-name = a.py\nargs = \"a b\" -c {code}\n"
                                 "env = A=b c\nenv = D=\n");
         c = load(f, "");
         assert_null(config_runtime(c, "bash"));
@@ -300,6 +343,31 @@ static void own_runtimes(void **state) {
         assert_string_equal(config_runtime(c, "javascript")->key, "javascript");
         assert_null(config_runtime(c, "python:3"));
         assert_non_null(config_runtime(c, "javascript"));
+}
+
+static void a_file_of_comments_removes_a_runtime(void **state) {
+        const struct Folder *f = *state;
+
+        write_runtime(f, "bash", "\n# No shell here.\n\n  \n; nothing\n");
+        struct Config *c _cleanup_(config_freep) = load(f, "");
+        assert_null(config_runtime(c, "bash"));
+        assert_non_null(config_runtime(c, "python"));
+        write_runtime(f, "bash", "# No shell here.\n[runtime]\n");
+        load_says(f, "'exec' is missing");
+        write_runtime(f, "bash", "# No shell here.\nexec = /a\n");
+        load_says(f, "bash.conf:2: 'exec' stands before the first [section], which is [runtime]");
+}
+
+static void an_ending_has_one_runtime(void **state) {
+        const struct Folder *f = *state;
+
+        write_text(f->file, "");
+        write_runtime(f, "own", "[runtime]\nname = python\nversion = 3.9\nexec = /a\ncode-name = a\nendings = .x .py\n");
+        load_says(f, "/runtimes.d/own.conf: 'endings' has '.py', and so has ");
+        load_says(f, "/runtimes.d/python.conf; a file would have two runtimes: take it out of one of them");
+        write_runtime(f, "own", "[runtime]\nname = python\nversion = 3.9\nexec = /a\ncode-name = a\nendings = .x .py3\n");
+        struct Config *c _cleanup_(config_freep) = load(f, "");
+        assert_int_equal(strv_length(config_runtime(c, "python:3.9")->endings), 2);
 }
 
 static void a_runtime_has_limits_of_its_own(void **state) {
@@ -324,12 +392,18 @@ static void wrong_runtimes(void **state) {
                   "/runtimes.d/own.conf: 'code-name' is missing: the name of the code's file in /workspace, such as main.py" },
                 { "[runtime]\nexec = a\n", "/runtimes.d/own.conf:2: 'exec' must be an absolute path, not 'a'" },
                 { "[runtime]\nexec = /a\ncode-name = ../a\n",
-                  "/runtimes.d/own.conf: 'code-name' must be a plain file name that does not begin with a dot, not '../a'" },
+                  "/runtimes.d/own.conf:3: 'code-name' must be a plain file name that does not begin with a dot, not '../a'" },
                 { "[runtime]\nexec = /a\ncode-name = a\nname = A\n",
                   "/runtimes.d/own.conf: 'name' must be 1 to 64 of a-z 0-9 . _ - and not begin with . or -, not 'A'" },
+                { "[runtime]\nexec = /a\ncode-name = a\nargs = -u\n",
+                  "/runtimes.d/own.conf: 'args' has no word {code}, so that the code would never run; add it where its path belongs, as in: "
+                  "args = -u {code}" },
+                { "[runtime]\nexec = /a\ncode-name = a\nargs = --file={code}\n",
+                  "/runtimes.d/own.conf: 'args' has no word {code}, so that the code would never run; add it where its path belongs, as in: "
+                  "args = -u {code}" },
                 { "[runtime]\nexec = /a\ncode-name = a\nenv = 1A=b\n",
-                  "/runtimes.d/own.conf: 'env' must be NAME=VALUE (one in each line), not '1A=b'" },
-                { "[runtime]\nexec = /a\ncode-name = a\nendings = py\n", "/runtimes.d/own.conf: 'endings' must look like .py, not 'py'" },
+                  "/runtimes.d/own.conf:4: 'env' must be NAME=VALUE (one in each line), not '1A=b'" },
+                { "[runtime]\nexec = /a\ncode-name = a\nendings = py\n", "/runtimes.d/own.conf:4: 'endings' must look like .py, not 'py'" },
                 { "[runtime]\nexec = /a\ncode-name = a\nprofile = x\n",
                   "/runtimes.d/own.conf: there is no [profile x] in glovebox.conf" },
                 { "[runtime]\nexce = /a\n", "/runtimes.d/own.conf:2: unknown key 'exce' in [runtime]; did you mean 'exec'?" },
@@ -373,8 +447,10 @@ static void the_servers_ids_are_never_roots(void **state) {
 
 #define IN_FOLDER(f) cmocka_unit_test_setup_teardown(f, make_folder, remove_folder)
 
-RUN(IN_FOLDER(defaults), IN_FOLDER(everything_set), IN_FOLDER(errors_name_line_and_cure), IN_FOLDER(bounds_of_a_file), IN_FOLDER(foreign_hands),
+RUN(IN_FOLDER(defaults), IN_FOLDER(everything_set), IN_FOLDER(errors_name_line_and_cure), IN_FOLDER(comments_need_a_line_of_their_own), IN_FOLDER(what_cannot_be_waived),
+    IN_FOLDER(bounds_of_a_file), IN_FOLDER(foreign_hands),
     IN_FOLDER(a_missing_file), IN_FOLDER(shipped_values_follow_lower_caps), IN_FOLDER(the_shipped_file_changes_nothing),
-    IN_FOLDER(shipped_runtimes), IN_FOLDER(own_runtimes), IN_FOLDER(a_runtime_has_limits_of_its_own), IN_FOLDER(wrong_runtimes),
+    IN_FOLDER(shipped_runtimes), IN_FOLDER(own_runtimes), IN_FOLDER(a_file_of_comments_removes_a_runtime), IN_FOLDER(an_ending_has_one_runtime),
+    IN_FOLDER(a_runtime_has_limits_of_its_own), IN_FOLDER(wrong_runtimes),
     IN_FOLDER(a_runtime_too_large_for_a_pipe),
     IN_FOLDER(the_servers_ids_are_never_roots))
