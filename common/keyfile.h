@@ -1,7 +1,8 @@
 /* Reading a file of [sections] and key = value lines into structs, with errors that name file, line, key and cure.
  *
- * Lines begin with # or ; for comments, and " ;" ends a value; " #" outside of quotes is refused, except in KEY_LINES. A key that holds a list may be repeated, or hold several words;
- * a word with blanks stands in double quotes. Any other key may be given once. */
+ * Lines begin with # or ; for comments, and " ;" ends a value; " #" outside of quotes is refused, except in KEY_LINES.
+ * A key that holds a list may be repeated, or hold several words; a word with blanks stands in double quotes. Any other key may be
+ * given once. */
 #pragma once
 
 #include "common/util.h"

@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <sysexits.h>
 
+#include "common/config-check.h"
 #include "common/log.h"
 #include "server/confine.h"
 #include "server/server.h"
@@ -22,7 +23,9 @@ static const char help[] =
         "  --passed-only    serve no other sockets than those that were passed (LISTEN_FDS)\n"
         "  --spawner PATH   socket of the spawner (default: spawner.sock in the state folder)\n"
         "  --state DIR      the spawner's state folder (default: /run/glovebox-spawner)\n"
-        "  --check-config   only read the configuration; exit status 78 and one line when it is wrong\n"
+        "  --check-config   only read the configuration and look for the files that it names; as root also disks and\n"
+        "                   roots, and whether certificates and audit file open for the server's user; exit status 78\n"
+        "                   and one line when it is wrong. Run glovebox-spawner --check-config, too\n"
         "  --help           this text\n"
         "  --version        the version\n"
         "\n"
@@ -131,6 +134,24 @@ static int block_signals(void) {
         return sigprocmask(SIG_BLOCK, &set, NULL) < 0 ? -errno : 0;
 }
 
+/* Disks and roots by root alone: the service, which checks before it reloads, has a /dev of its own. Then what the server's user must be able
+ * to open; of other users that would say nothing. */
+static int check_config(const struct ServerOptions *options, struct Config *config) {
+        char *error _cleanup_free_ = NULL;
+        int r = geteuid() == 0 ? config_check_machine(config, &error) : 0;
+        uid_t uid;
+        gid_t gid;
+
+        config_server_ids(config, &uid, &gid);
+        if (r >= 0)
+                r = drop_privileges(config);
+        if (r >= 0)
+                r = server_check(options, config, geteuid() == uid, &error);
+        if (r < 0)
+                (void) log_event(LOG_ERR, MESSAGE_CONFIG_REFUSED, r, NULL, "%s", error ? error : strerrordesc_np(-r));
+        return r < 0 ? EX_CONFIG : EXIT_SUCCESS;
+}
+
 static int run(const struct Arguments *a) {
         struct ServerOptions options = { .config_file = a->config, .spawner = a->spawner, .listen = a->listen, .passed_only = a->passed_only };
         struct Config *config _cleanup_(config_freep) = NULL;
@@ -143,7 +164,7 @@ static int run(const struct Arguments *a) {
                 return EX_CONFIG;
         }
         if (a->check_config)
-                return EXIT_SUCCESS;
+                return check_config(&options, config);
         r = drop_privileges(config);
         if (r < 0) {
                 log_error_errno(r, "Failed to give up root: %m");

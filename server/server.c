@@ -3,10 +3,12 @@
  * Stop: the wire takes no new calls; executions get drain-deadline to end and are cancelled then; their calls get CALLS_DEADLINE to hear of it. */
 #include "server/server.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <systemd/sd-daemon.h>
 
+#include "common/config-check.h"
 #include "common/log.h"
 #include "server/accept/accept.h"
 #include "server/execution.h"
@@ -21,6 +23,7 @@ struct Server {
         sd_event *event;
         struct ServerOptions options;
         struct Config *config;
+        struct Config *started; /* what listeners and ids were made of; the same as config until a reload */
         struct Executions *executions;
         struct Accept *accept;
         sd_event_source *calls_deadline, *spawner_deadline;
@@ -79,36 +82,61 @@ static void apply_listen(struct Config *c, const struct ServerOptions *o) {
         c->listen_is_default = false;
 }
 
-/* What was made when the server started; NULL = nothing of it has changed. */
-static const char *needs_restart(const struct Config *was, const struct Config *is) {
-        if (!strv_equal(was->listen, is->listen))
-                return "listen";
-        if (was->plain_tcp != is->plain_tcp)
-                return "plain-tcp";
-        if (was->max_message != is->max_message)
-                return "max-message";
-        return streq(was->node, is->node) ? NULL : "node";
+/* What was made when the server started. *ret is NULL when nothing of it has changed. */
+static int needs_restart(const struct Config *was, const struct Config *is, char **ret) {
+        const struct ConfigChange keys[] = {
+                {"listen", strv_equal(was->listen, is->listen)},
+                {"max-message", was->max_message == is->max_message},
+                {"node", streq(was->node, is->node)},
+                {"plain-tcp", was->plain_tcp == is->plain_tcp},
+        };
+        return config_changes(keys, ELEMENTSOF(keys), NULL, ret);
+}
+
+/* A file that could not be opened anew would be found out when half of the rest has been taken over. */
+static int check_audit_file(const struct Config *c, char **ret_error) {
+        const char *slash = c->audit_file ? strrchr(c->audit_file, '/') : NULL;
+        char *folder _cleanup_free_ = slash ? strndup(c->audit_file, MAX((size_t) (slash - c->audit_file), (size_t) 1)) : NULL;
+
+        if (!slash || faccessat(AT_FDCWD, c->audit_file, W_OK, AT_EACCESS) == 0)
+                return 0;
+        if (errno == ENOENT && folder && faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) == 0)
+                return 0;
+        int r = -errno;
+        if (asprintf(ret_error, "cannot open the audit file %s: %s; it must be writable by the server's user", c->audit_file, strerrordesc_np(-r)) < 0)
+                *ret_error = NULL;
+        return r;
+}
+
+int server_check(const struct ServerOptions *options, struct Config *config, bool opens, char **ret_error) {
+        apply_listen(config, options);
+        int r = config_check_files(config, ret_error);
+        if (r >= 0 && opens)
+                r = check_audit_file(config, ret_error);
+        return r < 0 ? r : accept_check(config, opens, ret_error);
 }
 
 static void server_reload(struct Server *s) {
         struct Config *config _cleanup_(config_freep) = NULL;
-        char *error _cleanup_free_ = NULL;
+        char *error _cleanup_free_ = NULL, *changes _cleanup_free_ = NULL;
 
         int r = config_load(s->options.config_file, &config, &error);
-        if (r >= 0) {
-                apply_listen(config, &s->options);
+        if (r >= 0)
+                r = server_check(&s->options, config, true, &error);
+        if (r >= 0)
+                r = needs_restart(s->started, config, &changes);
+        if (r >= 0)
                 r = accept_reload(s->accept, config, &error);
-        }
         if (r < 0) {
-                (void) log_event(LOG_ERR, MESSAGE_CONFIG_REFUSED, r, NULL, "Failed to reload, everything stays as it was: %s",
+                (void) log_event(LOG_ERR, MESSAGE_CONFIG_REFUSED, r, NULL, "Failed to reload, all that the server has stays as it was: %s",
                                  error ? error : strerrordesc_np(-r));
                 return;
         }
-        const char *other = needs_restart(s->config, config);
-        if (other)
-                (void) log_event(LOG_NOTICE, MESSAGE_CONFIG_RESTART, 0, NULL, "%s has changed; the server takes that over when it is started again", other);
+        if (changes)
+                (void) log_event(LOG_NOTICE, MESSAGE_CONFIG_RESTART, 0, NULL, "Changed, and taken over when the server is started again: %s", changes);
         executions_reload(s->executions, config);
-        config_free(s->config);
+        if (s->config != s->started)
+                config_free(s->config);
         s->config = TAKE_PTR(config);
         (void) log_event(LOG_INFO, MESSAGE_CONFIG_READ, 0, NULL, "Reloaded the configuration");
 }
@@ -176,7 +204,7 @@ int server_new(const struct ServerOptions *options, struct Config *config, struc
                 return -ENOMEM;
         }
         s->options = *options;
-        s->config = config;
+        s->config = s->started = config;
         apply_listen(config, options);
         int r = sd_event_new(&s->event);
         if (r >= 0)
@@ -213,7 +241,9 @@ struct Server *server_free(struct Server *s) {
         s->spawner_deadline = sd_event_source_disable_unref(s->spawner_deadline);
         accept_free(s->accept);
         executions_free(s->executions);
-        config_free(s->config);
+        if (s->config != s->started)
+                config_free(s->config);
+        config_free(s->started);
         sd_event_unref(s->event);
         free(s);
         return NULL;

@@ -32,7 +32,7 @@ static int load_policy(const struct Config *config, struct Policy **ret, char **
         return 0;
 }
 
-int filter_new(const struct Config *config, char *const *waive, struct SeccompProgram **ret, char **ret_error) {
+static int compile(const struct Config *config, char *const *waive, struct SeccompProgram **ret, char **ret_error) {
         struct SeccompProgram *program _cleanup_(filter_freep) = NULL;
         struct Policy *policy _cleanup_(policy_freep) = NULL;
 
@@ -49,10 +49,22 @@ int filter_new(const struct Config *config, char *const *waive, struct SeccompPr
         r = seccomp_program_compile(policy, config->debug_seccomp, program, ret_error);
         if (r < 0)
                 return r;
-        if (config->seccomp_policy || config->seccomp_allow || config->seccomp_deny || config->debug_seccomp)
-                log_notice("The system calls of cells are not as shipped (seccomp-policy, seccomp-allow, seccomp-deny or debug-seccomp is set).");
         *ret = TAKE_PTR(program);
         return 0;
+}
+
+int filter_new(const struct Config *config, char *const *waive, struct SeccompProgram **ret, char **ret_error) {
+        int r = compile(config, waive, ret, ret_error);
+
+        if (r >= 0 && *ret && (config->seccomp_policy || config->seccomp_allow || config->seccomp_deny || config->debug_seccomp))
+                log_notice("The system calls of cells are not as shipped (seccomp-policy, seccomp-allow, seccomp-deny or debug-seccomp is set).");
+        return r;
+}
+
+int filter_check(const struct Config *config, char *const *waive, char **ret_error) {
+        struct SeccompProgram *program _cleanup_(filter_freep) = NULL;
+
+        return compile(config, waive, &program, ret_error);
 }
 
 struct SeccompProgram *filter_free(struct SeccompProgram *p) {

@@ -24,11 +24,12 @@
 static const char *arg_config;
 static const char *arg_state = "/run/glovebox-spawner";
 static char **arg_waive;
-static bool arg_check, arg_json, arg_debug_seccomp;
+static bool arg_check, arg_check_config, arg_json, arg_debug_seccomp;
 
 struct Main {
         sd_event *event;
         struct Config *config;
+        char **waive;
         struct Spawner *spawner;
         struct Layers layers;
         int lock;
@@ -45,6 +46,9 @@ static void help(void) {
              "  --check         make cells, attack each layer from inside, print what holds, what does not, why and what helps;\n"
              "                  exit status 0: every layer that is not waived is in force; 1: not\n"
              "  --json          the same as JSON\n"
+             "  --check-config  only read the configuration: files, disks and roots that it names are there, and the policy of system calls\n"
+             "                  compiles; needs no privilege and starts nothing; exit status 78 and one line when it is wrong. What the\n"
+             "                  server needs is looked at by gloveboxd --check-config: run both\n"
              "  --help, --version\n\n"
              "It takes its listening socket (SOCK_SEQPACKET) from LISTEN_FDS; without one it makes DIR/spawner.sock.");
 }
@@ -87,11 +91,12 @@ static uint32_t broken_layers(void) {
 
 /* 1 = go on, 0 = done, negative: wrong. */
 static int parse_args(int argc, char **argv) {
-        enum { CONFIG = 256, STATE, WAIVE, DEBUG_SECCOMP, CHECK, JSON, HELP, VERSION };
+        enum { CONFIG = 256, STATE, WAIVE, DEBUG_SECCOMP, CHECK, CHECK_CONFIG, JSON, HELP, VERSION };
         static const struct option options[] = {
                 {"config", required_argument, NULL, CONFIG}, {"state", required_argument, NULL, STATE}, {"waive", required_argument, NULL, WAIVE},
                 {"check", no_argument, NULL, CHECK},         {"json", no_argument, NULL, JSON},         {"help", no_argument, NULL, HELP},
-                {"version", no_argument, NULL, VERSION},     {"debug-seccomp", no_argument, NULL, DEBUG_SECCOMP},          {},
+                {"version", no_argument, NULL, VERSION},     {"debug-seccomp", no_argument, NULL, DEBUG_SECCOMP},
+                {"check-config", no_argument, NULL, CHECK_CONFIG},          {},
         };
         int o;
         while ((o = getopt_long(argc, argv, "h", options, NULL)) >= 0)
@@ -112,6 +117,9 @@ static int parse_args(int argc, char **argv) {
                 case CHECK:
                         arg_check = true;
                         break;
+                case CHECK_CONFIG:
+                        arg_check_config = true;
+                        break;
                 case JSON:
                         arg_json = true;
                         break;
@@ -127,6 +135,10 @@ static int parse_args(int argc, char **argv) {
                 }
         if (arg_json && !arg_check) {
                 fputs("glovebox-spawner: --json goes with --check; see --help\n", stderr);
+                return -EINVAL;
+        }
+        if (arg_check && arg_check_config) {
+                fputs("glovebox-spawner: --check and --check-config are two things; see --help\n", stderr);
                 return -EINVAL;
         }
         if (optind < argc) {
@@ -229,16 +241,23 @@ static int on_hup(sd_event_source *s, const struct signalfd_siginfo *info, void 
         struct Config *config = NULL;
         if (!m->spawner)
                 return 0; /* still starting */
+        _cleanup_free_ char *changes = NULL;
         int r = config_load(arg_config, &config, &error);
-        if (r < 0) {
-                log_event(LOG_ERR, MESSAGE_CONFIG_REFUSED, r, NULL, "The configuration stays as it was: %s", error ? error : strerror(-r));
-                return 0;
+        if (r >= 0) {
+                config->debug_seccomp |= arg_debug_seccomp;
+                r = reload_check(config, arg_waive, &error);
         }
-        spawner_reload_caps(m->spawner, &config->caps);
-        const char *other = reload_needs_restart(m->config, config);
-        if (other)
-                log_event(LOG_NOTICE, MESSAGE_CONFIG_RESTART, 0, NULL, "%s has changed; the spawner takes that over when it is started again.", other);
-        log_event(LOG_INFO, MESSAGE_CONFIG_READ, 0, NULL, "Caps were read again.");
+        if (r >= 0)
+                r = reload_needs_restart(m->config, config, &changes);
+        if (r < 0)
+                log_event(LOG_ERR, MESSAGE_CONFIG_REFUSED, r, NULL, "Failed to reload, all that the spawner has stays as it was: %s",
+                          error ? error : strerror(-r));
+        else {
+                spawner_reload_caps(m->spawner, &config->caps);
+                if (changes)
+                        log_event(LOG_NOTICE, MESSAGE_CONFIG_RESTART, 0, NULL, "Changed, and taken over when the spawner is started again: %s", changes);
+                log_event(LOG_INFO, MESSAGE_CONFIG_READ, 0, NULL, "Caps were read again.");
+        }
         config_free(config);
         return 0;
 }
@@ -269,13 +288,13 @@ static int watch_signals(struct Main *m) {
         return r < 0 ? r : sd_event_add_signal(m->event, NULL, SIGHUP, on_hup, m);
 }
 
-static int add_configured_waive(const struct Config *config) {
-        for (char *const *w = config->waive; w && *w; w++) {
-                int r = add_waive(*w);
-                if (r < 0)
-                        return r;
-        }
-        return 0;
+/* Of the flag and of the configuration. */
+static int take_waive(struct Main *m) {
+        int r = arg_waive && !(m->waive = strv_copy(arg_waive)) ? -ENOMEM : 0;
+        for (char *const *w = m->config->waive; w && *w && r >= 0; w++)
+                if (!strv_contains(m->waive, *w))
+                        r = strv_extend(&m->waive, *w);
+        return r;
 }
 
 static int run_check(struct Main *m) {
@@ -285,8 +304,16 @@ static int run_check(struct Main *m) {
         if (r >= 0)
                 r = watch_signals(m);
         if (r >= 0)
-                r = check_run(m->config, m->event, arg_waive, broken_layers(), arg_json);
+                r = check_run(m->config, m->event, m->waive, broken_layers(), arg_json);
         return r > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static int check_config(const struct Config *config) {
+        _cleanup_free_ char *error = NULL;
+        int r = reload_check(config, arg_waive, &error);
+        if (r < 0)
+                log_event(LOG_ERR, MESSAGE_CONFIG_REFUSED, r, NULL, "%s", error ? error : strerror(-r));
+        return r < 0 ? EX_CONFIG : EXIT_SUCCESS;
 }
 
 /* Exit statuses: 78 = the config or the machine must change first, 1 = anything else. */
@@ -298,8 +325,10 @@ static int run(struct Main *m) {
                 return EX_CONFIG;
         }
         m->config->debug_seccomp |= arg_debug_seccomp;
-        if (add_configured_waive(m->config) < 0)
-                return EX_CONFIG;
+        if (take_waive(m) < 0)
+                return EXIT_FAILURE;
+        if (arg_check_config)
+                return check_config(m->config);
         if (arg_check)
                 return run_check(m);
         m->lock = lock_state();
@@ -318,7 +347,7 @@ static int run(struct Main *m) {
         char state[PATH_MAX];
         const struct SpawnerSetup setup = {
                 .event = m->event, .config = m->config, .state = realpath(arg_state, state) ? state : arg_state,
-                .waive = arg_waive, .layers = &m->layers, .broken = broken_layers(), .listener = listener,
+                .waive = m->waive, .layers = &m->layers, .broken = broken_layers(), .listener = listener,
         };
         r = spawner_new(&setup, &m->spawner, &error);
         if (r < 0 && sd_event_get_state(m->event) == SD_EVENT_FINISHED) {
@@ -351,6 +380,7 @@ int main(int argc, char **argv) {
         sd_event_unref(m.event);
         config_free(m.config);
         close_fd(m.lock);
+        strv_free(m.waive);
         strv_free(arg_waive);
         return r;
 }

@@ -126,6 +126,12 @@ int accept_new(sd_event *event, const struct Config *config, struct Executions *
         return 0;
 }
 
+int accept_check(const struct Config *config, bool certificates, char **ret_error) {
+        int r = listeners_check(config, ret_error);
+
+        return r < 0 || !certificates ? r : tls_check(config, ret_error);
+}
+
 int accept_reload(struct Accept *a, const struct Config *config, char **ret_error) {
         int r = a->tls ? tls_reload(a->tls, config, ret_error) : 0;
 

@@ -181,6 +181,18 @@ static bool address_is_loopback(const struct sockaddr *address) {
         return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr) || (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr) && v6->sin6_addr.s6_addr[12] == 127);
 }
 
+static int refuse_open_tcp(const struct Config *config, const char *name, bool loopback, char **ret_error) {
+        if (config->plain_tcp)
+                return listener_fail(ret_error, -EPERM, "%s: plain-tcp is for loopback addresses only; set certificate, key and client-ca "
+                                     "in [tls], or listen on 127.0.0.1", name);
+        return listener_fail(ret_error, -EPERM, "%s: TCP needs TLS: set certificate, key and client-ca in [tls]%s", name,
+                             loopback ? ", or plain-tcp = yes in [server], since this is a loopback address" : "");
+}
+
+static bool has_tls(const struct Config *config) {
+        return !isempty(config->tls_certificate) && !isempty(config->tls_key) && !isempty(config->tls_client_ca);
+}
+
 /* Says how this socket's clients prove who they are; refuses what would be open to anyone. */
 static int listener_choose_kind(struct Listener *l, char **ret_error) {
         struct Accept *a = l->all->accept;
@@ -199,13 +211,8 @@ static int listener_choose_kind(struct Listener *l, char **ret_error) {
         l->kind = a->config->plain_tcp && loopback ? LISTENER_PLAIN : LISTENER_TLS;
         if (l->kind == LISTENER_PLAIN || a->tls)
                 return 0;
-        if (isempty(a->config->tls_certificate) || isempty(a->config->tls_key) || isempty(a->config->tls_client_ca)) {
-                if (a->config->plain_tcp)
-                        return listener_fail(ret_error, -EPERM, "%s: plain-tcp is for loopback addresses only; set certificate, key and client-ca "
-                                             "in [tls], or listen on 127.0.0.1", l->name);
-                return listener_fail(ret_error, -EPERM, "%s: TCP needs TLS: set certificate, key and client-ca in [tls]%s", l->name,
-                                     loopback ? ", or plain-tcp = yes in [server], since this is a loopback address" : "");
-        }
+        if (!has_tls(a->config))
+                return refuse_open_tcp(a->config, l->name, loopback, ret_error);
         return tls_new(a, &a->tls, ret_error);
 }
 
@@ -387,6 +394,31 @@ static int listen_tcp(struct Listeners *ls, const char *name, char **ret_error) 
         for (const struct addrinfo *ai = found; ai && r == 0; ai = ai->ai_next)
                 r = listen_address(ls, name, ai, ret_error);
         freeaddrinfo(found);
+        return r;
+}
+
+/* One address without TLS. A name may turn out to be a loopback address when it is listened on. */
+static int check_open_tcp(const struct Config *config, const char *name, char **ret_error) {
+        const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV | AI_NUMERICHOST};
+        char *host _cleanup_free_ = NULL, *port _cleanup_free_ = NULL;
+        struct addrinfo *found;
+
+        if (split_host_port(name, &host, &port) < 0)
+                return listener_fail(ret_error, -EINVAL, "%s: not an address; write unix:/PATH, HOST:PORT or [ADDRESS]:PORT", name);
+        bool known = getaddrinfo(host, port, &hints, &found) == 0, loopback = streq(host, "localhost");
+        if (known) {
+                loopback = address_is_loopback(found->ai_addr);
+                freeaddrinfo(found);
+        }
+        return config->plain_tcp && (loopback || !known) ? 0 : refuse_open_tcp(config, name, loopback, ret_error);
+}
+
+int listeners_check(const struct Config *config, char **ret_error) {
+        int r = 0;
+
+        for (char **name = config->listen; name && *name && r >= 0 && !has_tls(config); name++)
+                if (strncmp(*name, "unix:", strlen("unix:")) != 0)
+                        r = check_open_tcp(config, *name, ret_error);
         return r;
 }
 

@@ -116,6 +116,19 @@ static int tls_new_context(const struct Config *config, SSL_CTX **ret, char **re
         return 0;
 }
 
+int tls_check(const struct Config *config, char **ret_error) {
+        const char *files[] = {config->tls_certificate, config->tls_key, config->tls_client_ca};
+        SSL_CTX *ctx;
+
+        for (size_t i = 0; i < ELEMENTSOF(files); i++)
+                if (isempty(files[i]) || (files[i][0] != '/' && !getenv("CREDENTIALS_DIRECTORY")))
+                        return 0;
+        int r = tls_new_context(config, &ctx, ret_error);
+        if (r >= 0)
+                SSL_CTX_free(ctx);
+        return r;
+}
+
 /* On the event loop. */
 static void handover_run(struct Tag *t) {
         struct Handover *h = CONTAINER_OF(t, struct Handover, tag);

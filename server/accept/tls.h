@@ -4,6 +4,8 @@
 #include "server/accept/room.h"
 
 int tls_new(struct Accept *a, struct Tls **ret, char **ret_error);
+/* Do the config's certificates load? Names of credentials are not looked for where systemd passed none. */
+int tls_check(const struct Config *config, char **ret_error);
 struct Tls *tls_free(struct Tls *t);
 /* Takes the config's certificates for connections that come from now on. On an error the old ones stay in use. */
 int tls_reload(struct Tls *t, const struct Config *config, char **ret_error);

@@ -407,27 +407,50 @@ static void test_log_limit(void **state) {
         assert_int_equal(left_out, 0);
 }
 
+static void assert_restart(const struct Config *was, const struct Config *is, const char *expected) {
+        char *changes _cleanup_free_ = NULL;
+        assert_int_equal(reload_needs_restart(was, is, &changes), 0);
+        if (expected)
+                assert_string_equal(changes, expected);
+        else
+                assert_null(changes);
+}
+
 static void test_reload(void **state) {
         char *args[] = {(char *) "{code}", NULL}, *other_args[] = {(char *) "-u", (char *) "{code}", NULL};
         struct Runtime a[] = {{.key = (char *) "python", .exec = (char *) "/usr/bin/python3", .args = args, .file = (char *) "python.conf"}};
-        struct Runtime b[] = {a[0]};
+        struct Runtime b[] = {a[0], {.key = (char *) "own", .exec = (char *) "/own", .args = args, .file = (char *) "own.conf"}};
         struct Config was = {.runtimes = a, .n_runtimes = 1, .uid_start = 70000, .uid_count = 100}, is = was;
         is.runtimes = b;
-        assert_null(reload_needs_restart(&was, &is));
+        assert_restart(&was, &is, NULL);
         is.caps.memory_bytes = 1; /* taken over at once */
-        assert_null(reload_needs_restart(&was, &is));
+        assert_restart(&was, &is, NULL);
         b[0].args = other_args;
-        assert_string_equal(reload_needs_restart(&was, &is), "python.conf");
+        assert_restart(&was, &is, "python.conf");
         b[0].args = args;
         b[0].exec = (char *) "/usr/bin/python3.12";
-        assert_string_equal(reload_needs_restart(&was, &is), "python.conf");
+        is.n_runtimes = 2;
+        assert_restart(&was, &is, "python.conf, own.conf");
+        b[0].exec = a[0].exec;
+        assert_restart(&was, &is, "own.conf");
+        assert_restart(&is, &was, "own.conf");
         is.n_runtimes = 0;
-        assert_string_equal(reload_needs_restart(&was, &is), "runtimes.d");
+        assert_restart(&was, &is, "python.conf");
+        is.n_runtimes = 1;
         is.uid_start++;
-        assert_string_equal(reload_needs_restart(&was, &is), "uid-range");
-        is.uid_start--;
-        is.seccomp_allow = other_args;
-        assert_string_equal(reload_needs_restart(&was, &is), "seccomp-allow");
+        is.seccomp_allow = is.io_max = is.waive = other_args;
+        assert_restart(&was, &is, "io-max, seccomp-allow, uid-range, waive");
+        struct CallerRule rule = {.name = (char *) "uid:1", .slice = (char *) "a"};
+        is.callers = &rule;
+        is.n_callers = 1;
+        is.seccomp_deny = other_args;
+        is.driver = is.seccomp_policy = (char *) "other";
+        is.shared_scopes = is.core_scheduling = is.debug_seccomp = true;
+        is.spare_uid++;
+        is.max_cells++;
+        is.n_runtimes = 0;
+        assert_restart(&was, &is, "core-scheduling, debug-seccomp, driver, io-max, max-cells, scope, seccomp-allow, seccomp-deny, seccomp-policy, "
+                                  "slice, spare-uid, uid-range, waive, python.conf");
 }
 
 int main(void) {
