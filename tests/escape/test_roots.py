@@ -59,7 +59,7 @@ def test_programs_that_give_rights_give_none(make_daemon, root, first, waived):
     daemon = make_daemon(start=False, waive=machine.missing_controllers() + waived)
     runtimes = daemon.folder / "runtimes.d"
     runtimes.mkdir()
-    (runtimes / "own.conf").write_text(f"[runtime]\nroot = {root}\nexec = /usr/bin/{first}\nargs = all\nversion-args = --version\ncode-name = main\n")
+    (runtimes / "own.conf").write_text(f"[runtime]\nroot = {root}\nexec = /usr/bin/{first}\nargs = all {{code}}\nversion-args = --version\ncode-name = main\n")
     daemon.start()
     call = daemon.run("x", "own")
     assert call.outcome == "COMPLETED", call
