@@ -224,7 +224,7 @@ def test_GRP_10_rapid_reset(daemon):
         number = raw.stream(EXECUTE, body)
         if not raw.reset(number):
             break
-    time.sleep(1)
+    time.sleep(seconds(1))
     stop.set()
     client.join(seconds(60))
     raw.close()
