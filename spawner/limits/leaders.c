@@ -199,8 +199,6 @@ static int leaders_start(struct Leaders *l) {
                 .on_packet = leaders_on_packet,
                 .on_death = leaders_on_death,
                 .userdata = l,
-                .keep = (const int[]) {-EBADF},
-                .n_keep = 1,
         };
         return helper_start(&l->helper, l->event, &plan);
 }
