@@ -20,6 +20,7 @@ enum JobType {
         JOB_RUNTIME_ARG,      /* one argument; "{code}" is replaced by the code's path */
         JOB_ENV,              /* NAME=VALUE; a later one replaces an earlier one. Also in the body */
         JOB_CODE_NAME,        /* name of the code's file in the workspace; absent: there is no code */
+        JOB_RUNNER,           /* empty: the program is a runner. It reads the rest of the job itself, and writes the value pipe */
         JOB_HEAD_END,
         /* body, by the server */
         JOB_ARG,              /* one argument, after the runtime's */
@@ -28,12 +29,22 @@ enum JobType {
         JOB_FILE_DATA,        /* bytes appended to the last JOB_FILE */
         JOB_WORKING_DIR,      /* absolute path */
         JOB_TIMEZONE,         /* IANA name */
-        JOB_END,
+        JOB_END,              /* of what glovebox-start reads */
+        /* for the runner, on descriptor 3 */
+        JOB_CONTRACT,         /* one byte: glovebox.v1.Contract, never 0 */
+        JOB_INPUTS,           /* inputs_json, in pieces; absent: none were given */
+        JOB_VARIABLES,        /* variables_json, in pieces */
+        JOB_IMPORT_RESTRICT,  /* empty: only the modules of JOB_IMPORT_ALLOWED may be imported */
+        JOB_IMPORT_ALLOWED,   /* name of a module */
+        JOB_VALUE_MAX,        /* 64-bit little-endian: bytes of the value's JSON */
+        JOB_CONTENT_MAX,      /* 64-bit: bytes of all displays */
+        JOB_RUNNER_END,
         JOB_TYPE_MAX_,
 };
 
 enum ReportType {
         REPORT_FAILED = 1,    /* errno (32-bit little-endian), then the step's name: what went wrong before the program started */
+        REPORT_FILE,          /* a stamp (common/collect.h) of the code's file, then of each JOB_FILE, in their order: as they were written */
         REPORT_TYPE_MAX_,
 };
 

@@ -1,0 +1,45 @@
+/* Records between the server and a cell's init, which lists and reads the files of the workspace when an execution has ended. Header as in
+ * common/job.h. All numbers are little-endian.
+ *
+ * Down the collect pipe (server → init), one question:
+ *      { COLLECT_BASE } { COLLECT_PATTERN } COLLECT_GO
+ * Up the files pipe (init → server), its answer:
+ *      { FILES_ENTRY { FILES_DATA } } FILES_END
+ *
+ * init tells only what differs from the base: files that are new, were changed, or are gone; the content of those that a pattern matches follows its
+ * entry. It opens them with the user's rights, never follows a link, never waits. Order: folders and files by their name's bytes.
+ * The server believes nothing of it: it checks each length, and that no more content comes than it allowed. */
+#pragma once
+
+#include "common/util.h"
+
+#define COLLECT_PATH_MAX 4096
+#define COLLECT_BASE_MAX 4096          /* entries */
+#define COLLECT_PATTERNS_MAX 64
+#define COLLECT_PATTERN_MAX 1024
+#define COLLECT_DEPTH_MAX 64           /* folders in folders; what is deeper is told as one entry, SKIPPED_TOO_MANY */
+#define COLLECT_ENTRIES_MAX 2000       /* in an answer */
+#define COLLECT_ENTRY_BYTES_MAX (512 * KIB) /* all paths of an answer together */
+#define COLLECT_PIECE_MAX (64 * KIB)
+
+/* What tells that a file is still the same. ctime cannot be set by a program. */
+struct FileStamp {
+        uint64_t inode, size;
+        uint64_t mtime, ctime; /* nanoseconds since 1970 */
+};
+#define FILE_STAMP_SIZE 32 /* the four, in this order */
+
+enum CollectRecord {
+        COLLECT_BASE = 1,     /* a stamp, then the path: a file that was there before, relative to /workspace */
+        COLLECT_PATTERN,      /* as in glob(7) with "**" for any number of folders; relative to /workspace */
+        COLLECT_GO,           /* 64-bit: most bytes of content to send, together */
+        COLLECT_RECORD_MAX_,
+};
+
+enum FilesRecord {
+        FILES_ENTRY = 1,      /* change and skipped: one byte each (glovebox.v1.Change, Skipped); one byte, 1 = a pattern matched; one byte, 0;
+                                 a stamp; then the path's bytes as they are */
+        FILES_DATA,           /* a piece of the content of the last entry */
+        FILES_END,            /* one byte of flags: 1 = there are more entries than were told */
+        FILES_RECORD_MAX_,
+};
