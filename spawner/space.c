@@ -5,8 +5,9 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
-#include <sys/syscall.h>
 #include <sys/vfs.h>
+
+#include "common/open-within.h"
 
 /* home/sandbox is of the same file system as workspace. */
 static const char *const places[SPACES_MAX] = {"workspace", "tmp", "dev/shm"};
@@ -22,9 +23,6 @@ void space_done(struct Space *s) {
 }
 
 int space_open(struct Space *s, pid_t init, int init_pidfd) {
-        struct {
-                uint64_t flags, mode, resolve;
-        } how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = 0x04 | 0x08 /* RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH */};
         struct pollfd p = {.fd = init_pidfd, .events = POLLIN};
         char path[32];
         snprintf(path, sizeof path, "/proc/%d/root", init);
@@ -35,9 +33,9 @@ int space_open(struct Space *s, pid_t init, int init_pidfd) {
         if (poll(&p, 1, 0) != 0)
                 return -ESRCH;
         for (size_t i = 0; i < SPACES_MAX; i++) {
-                s->fds[i] = (int) syscall(SYS_openat2, root, places[i], &how, sizeof how);
+                s->fds[i] = open_within(root, places[i], O_PATH | O_DIRECTORY, 0, WITHIN_BENEATH | WITHIN_NO_SYMLINKS);
                 if (s->fds[i] < 0)
-                        return -errno;
+                        return s->fds[i];
         }
         return 0;
 }

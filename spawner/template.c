@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "common/open-within.h"
 #include "spawner/complain.h"
 
 #define COPY_MAX (4 * MIB)
@@ -28,11 +29,7 @@ struct Template {
 
 /* By its links within the root: an image's links to absolute paths do not lead to the host's files. */
 static int open_in_root(int root, const char *path, int flags) {
-        struct {
-                uint64_t flags, mode, resolve;
-        } how = {.flags = (uint64_t) flags | O_CLOEXEC, .resolve = 0x10 /* RESOLVE_IN_ROOT */};
-        int fd = (int) syscall(SYS_openat2, root, path, &how, sizeof how);
-        return fd < 0 ? -errno : fd;
+        return open_within(root, path, flags, 0, WITHIN_ROOT);
 }
 
 /* A detached read-only copy of source/from, following links only within the source. */

@@ -2,8 +2,13 @@
 #include "tests/unit/unit.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+
+#include "common/open-within.h"
 
 static void strv_grows_and_copies(void **state) {
         char **v _cleanup_strv_ = NULL, **copy _cleanup_strv_ = NULL;
@@ -100,6 +105,49 @@ static void nonblock_on_and_off(void **state) {
         (void) close(fds[1]);
 }
 
+static atomic_bool renaming_is_over;
+
+static void *rename_all_the_time(void *userdata) {
+        int folder = *(int *) userdata;
+        while (!renaming_is_over)
+                if (renameat(folder, "a", folder, "b") < 0 || renameat(folder, "b", folder, "a") < 0)
+                        abort();
+        return NULL;
+}
+
+/* A link with ".." in it, opened while the machine renames: the kernel says EAGAIN again and again, the caller never. */
+static void open_within_tries_again(void **state) {
+        char path[] = "/tmp/glovebox-within-XXXXXX";
+        assert_non_null(mkdtemp(path));
+        int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        assert_true(folder >= 0);
+        assert_ok(mkdirat(folder, "a", 0755));
+        assert_ok(mkdirat(folder, "etc", 0755));
+        assert_ok(symlinkat("../target", folder, "etc/link"));
+        int target = openat(folder, "target", O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+        assert_true(target >= 0);
+        close_fd(target);
+
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, rename_all_the_time, &folder), 0);
+        for (int i = 0; i < 20000; i++) {
+                int fd = open_within(folder, "etc/link", O_RDONLY | O_NONBLOCK, 0, WITHIN_ROOT);
+                assert_true(fd >= 0);
+                close_fd(fd);
+        }
+        renaming_is_over = true;
+        assert_int_equal(pthread_join(thread, NULL), 0);
+
+        assert_error(open_within(folder, "etc/../../etc", O_PATH, 0, WITHIN_BENEATH), EXDEV);
+        assert_error(open_within(folder, "etc/link", O_PATH, 0, WITHIN_BENEATH | WITHIN_NO_SYMLINKS), ELOOP);
+        assert_ok(unlinkat(folder, "etc/link", 0));
+        assert_ok(unlinkat(folder, "target", 0));
+        assert_ok(unlinkat(folder, "etc", AT_REMOVEDIR));
+        assert_ok(unlinkat(folder, "a", AT_REMOVEDIR));
+        close_fd(folder);
+        assert_ok(rmdir(path));
+}
+
 static void utf8(void **state) {
         static const struct {
                 const char *text;
@@ -156,4 +204,4 @@ static void clocks_go_forward(void **state) {
 }
 
 RUN(T(strv_grows_and_copies), T(cleanup_attributes), T(read_small_cuts_and_terminates), T(keyed_numbers), T(write_file_wants_an_existing_file),
-    T(nonblock_on_and_off), T(utf8), T(hex), T(library_is_beside_the_program), T(clocks_go_forward))
+    T(nonblock_on_and_off), T(open_within_tries_again), T(utf8), T(hex), T(library_is_beside_the_program), T(clocks_go_forward))
