@@ -92,6 +92,9 @@ static void execution_finish(struct Execution *e) {
         struct Event event = { .kind = EVENT_RESULT, .result = &e->result };
 
         fill_case(e, &c);
+        /* Only without a memory controller: it is of the main process alone, and comes after a kill of ours, too. */
+        if (e->result.usage.memory_peak == 0)
+                e->result.usage.memory_peak = e->max_rss;
         e->result.usage.stdout_bytes = output_size(&e->output, STREAM_STDOUT);
         e->result.usage.stderr_bytes = output_size(&e->output, STREAM_STDERR);
         e->result.finished_at = now_realtime();

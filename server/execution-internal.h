@@ -78,6 +78,7 @@ struct Execution {
         char waiting_for[128];
         bool collected, main_exited, main_signaled, init_killed;
         int main_status;
+        uint64_t max_rss; /* of the main process */
         usec_t accepted, leased, started, ended, finished; /* CLOCK_MONOTONIC; 0 = not yet */
         struct Result result;
         bool refused; /* after it was accepted: it waited in vain */

@@ -144,7 +144,7 @@ static void lease_on_exited(bool signaled, int status, uint64_t max_rss, void *u
         e->main_exited = true;
         e->main_signaled = signaled;
         e->main_status = status;
-        e->result.usage.memory_peak = max_rss;
+        e->max_rss = max_rss;
         if (e->state == EXECUTION_LEASING)
                 execution_fail(e, "start", 0, "glovebox-start ended with %s %d before the program ran", signaled ? "signal" : "status", status);
         execution_trigger(e, TRIGGER_EXIT);
