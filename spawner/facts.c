@@ -46,12 +46,8 @@ int facts_learn(void) {
 unsigned facts_processors(double cpus) {
         cpus = MIN(cpus, 1e6); /* above that it may not fit */
         unsigned whole = (unsigned) cpus;
-        return MAX(whole + ((double) whole < cpus), 1U);
-}
-
-/* As many as the limit allows, never more than there are. */
-static unsigned shown_processors(const struct FactSpec *s) {
-        return MIN(facts_processors(s->cpus), MAX(host.processors, 1U));
+        whole = MAX(whole + ((double) whole < cpus), 1U);
+        return host.processors ? MIN(whole, host.processors) : whole;
 }
 
 /* One line of the block; numbers that tell processors apart are those of processor `number` of `count` in one socket. */
@@ -76,7 +72,7 @@ static void put_cpu_line(FILE *f, const char *line, size_t length, unsigned numb
 }
 
 static void put_cpuinfo(FILE *f, const struct FactSpec *s) {
-        unsigned count = shown_processors(s);
+        unsigned count = facts_processors(s->cpus);
         for (unsigned i = 0; i < count; i++) {
                 for (const char *line = host.block; *line;) {
                         size_t length = strcspn(line, "\n");
@@ -107,7 +103,7 @@ static uint64_t seconds(clockid_t clock) {
 }
 
 static void put_stat(FILE *f, const struct FactSpec *s) {
-        unsigned count = shown_processors(s);
+        unsigned count = facts_processors(s->cpus);
         uint64_t up = seconds(CLOCK_BOOTTIME), ticks = up * TICKS_PER_SECOND;
         fprintf(f, "cpu  0 0 0 %" PRIu64 " 0 0 0 0 0 0\n", ticks * count);
         for (unsigned i = 0; i < count; i++)

@@ -37,7 +37,7 @@ struct FactTexts {
 
 /* Once, at the start: what the host's processors are. */
 int facts_learn(void);
-/* Whole numbers of processors: what 0.5 and 1.5 of them look like to a program. */
+/* Whole numbers of processors: what 0.5 and 1.5 of them look like to a program. Once facts are learnt, never more than there are. */
 unsigned facts_processors(double cpus);
 /* Those that follow limits, or all. */
 int facts_render(const struct FactSpec *spec, bool all, struct FactTexts *ret);

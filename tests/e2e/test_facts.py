@@ -30,10 +30,11 @@ def test_processors_and_memory_are_the_limits(make_daemon, cpus, memory, process
         assert told == [min(processors, os.cpu_count()), memory, memory, 0, 0], f"{runtime}: {told}"
 
 
-@pytest.mark.parametrize("cpus, threads", [(1.5, "2"), (0.25, "1")])
+@pytest.mark.parametrize("cpus, threads", [(1.5, 2), (0.25, 1), (4096, 4096)])
 def test_threads_of_libraries(make_daemon, cpus, threads):
-    """Variables that libraries size themselves by follow the limit; the request may set them otherwise."""
-    daemon = make_daemon(config={"limits": {"cpus": cpus}})
+    """Variables that libraries size themselves by follow the limit, but never above what the machine has; the request may set them otherwise."""
+    daemon = make_daemon(config={"limits": {"cpus": cpus}, "caps": {"cpus": 4096}})
+    threads = str(min(threads, os.cpu_count()))
     told = json.loads(daemon.run("import json, os\nprint(json.dumps(dict(os.environ)))", "python", env={"OMP_NUM_THREADS": "7"}).stdout)
     assert {name: told[name] for name in THREADS} == {**{name: threads for name in THREADS}, "OMP_NUM_THREADS": "7"}
     assert told["UV_THREADPOOL_SIZE"] == "4"
