@@ -6,7 +6,7 @@
 static const char *const idle_keys[] = { "idle-evidence", "idle-grace", "idle-timeout" };
 
 int limit_key_assign(struct Place *place, const struct LimitInfo *info, struct Limits *limits) {
-        char low[40];
+        char bound[40];
         double value;
         int r;
 
@@ -23,7 +23,10 @@ int limit_key_assign(struct Place *place, const struct LimitInfo *info, struct L
                                   place->value);
         if (r < 0 || value < info->minimum)
                 return place_fail(place, "'%s' must be at least %s, not '%s'", place->key,
-                                  limit_format(info, info->minimum, low, sizeof(low)), place->value);
+                                  limit_format(info, info->minimum, bound, sizeof(bound)), place->value);
+        if (info->maximum > 0 && value > info->maximum)
+                return place_fail(place, "'%s' must be at most %s, which is all that the kernel takes, not '%s'", place->key,
+                                  limit_format(info, info->maximum, bound, sizeof(bound)), place->value);
         limit_set(limits, info, value);
         return 0;
 }

@@ -5,13 +5,15 @@
 
 #define SECONDS(n) ((double) (n) * 1e6)
 #define OFFSET(field) offsetof(struct Limits, field)
+#define PROCESSORS_MAX 8192     /* NR_CPUS of the largest kernels */
+#define PROCESSES_MAX (4 << 20) /* PID_MAX_LIMIT: the pids controller refuses more */
 
 const struct LimitInfo limit_table[] = {
         { "timeout", "timeout", NULL, LIMIT_TIME, OFFSET(timeout), SECONDS(30), SECONDS(3600), SECONDS(0.001) },
         { "cpu_time", "cpu-time", NULL, LIMIT_TIME, OFFSET(cpu_time), 0, SECONDS(3600), SECONDS(0.001) },
         { "memory_bytes", "memory", "memory", LIMIT_BYTES, OFFSET(memory_bytes), 512 * MIB, 4 * GIB, 16 * MIB },
-        { "cpus", "cpus", "cpu", LIMIT_CORES, OFFSET(cpus), 1, 2, 0.01 },
-        { "max_processes", "max-processes", "pids", LIMIT_COUNT, OFFSET(max_processes), 128, 1024, 1 },
+        { "cpus", "cpus", "cpu", LIMIT_CORES, OFFSET(cpus), 1, 2, 0.01, PROCESSORS_MAX },
+        { "max_processes", "max-processes", "pids", LIMIT_COUNT, OFFSET(max_processes), 128, 1024, 1, PROCESSES_MAX },
         { "output_bytes", "output-bytes", NULL, LIMIT_BYTES, OFFSET(output_bytes), 8 * MIB, 1 * GIB, 1 },
         { "workspace_bytes", "workspace-bytes", NULL, LIMIT_BYTES, OFFSET(workspace_bytes), 256 * MIB, 4 * GIB, 64 * KIB },
         { "workspace_inodes", "workspace-inodes", NULL, LIMIT_COUNT, OFFSET(workspace_inodes), 65536, 65536, 64 },

@@ -1,4 +1,4 @@
-/* The limits of an execution: one table with name, default, cap and minimum of each, used by config, admission and spawner. */
+/* The limits of an execution: one table with name, default, cap and bounds of each, used by config, admission and spawner. */
 #pragma once
 
 #include <stdint.h>
@@ -48,6 +48,7 @@ struct LimitInfo {
         double standard;        /* the shipped default; 0 = off */
         double cap;             /* the shipped cap */
         double minimum;
+        double maximum;         /* what the kernel takes at most, so that no cap is above it; 0 = no such bound */
 };
 
 /* In the order of the fields of struct Limits; the last has field = NULL. */

@@ -45,12 +45,15 @@ WRONG = [
     ("[server]\nlisten = 127.0.0.1:50051\n", ["gloveboxd"], "or plain-tcp = yes in [server]"),
     ("[server]\nlisten = localhost:50051\n", ["gloveboxd"], "or plain-tcp = yes in [server]"),
     ("[server]\nlisten = [2001:db8::1]:50051\nplain-tcp = yes\n", ["gloveboxd"], "plain-tcp is for loopback addresses only"),
+    ("[caps]\nmax-processes = 4194305\n", BOTH, ":2: 'max-processes' must be at most 4194304, which is all that the kernel takes, not '4194305'"),
+    ("[caps]\ncpus = 8192.5\n", BOTH, ":2: 'cpus' must be at most 8192 cores"),
     ("[server]\naudit-file = /nonexistent/audit\n", BOTH, "[server] audit-file: /nonexistent/audit: No such file"),
     ("[server]\naudit-file = /tmp\n", BOTH, "[server] audit-file: /tmp: Is a directory"),
     ("[server]\naudit-file = /etc/audit\n", ["gloveboxd"], "cannot open the audit file /etc/audit: Permission denied"),
 ]
 RIGHT = [
     "",
+    "[caps]\nmax-processes = 4194304\ncpus = 8192\n",
     "[spawner]\nwaive = seccomp memory\nseccomp-allow = ptrace\nseccomp-deny = mlock\n",
     "[server]\nlisten = 127.0.0.1:50051 localhost:50052 [::1]:50053\nplain-tcp = yes\n",
     "[tls]\ncertificate = a.pem\nkey = a.key\nclient-ca = ca.pem\n[server]\nlisten = 192.0.2.1:50051\n",  # credentials, which systemd passes
