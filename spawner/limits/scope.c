@@ -357,6 +357,7 @@ static int scope_ask(struct Scope *c) {
                 .bound = c->owner->bound,
                 .pid = c->leader,
                 .is_delegated = true,
+                .is_at_once = true,
                 .ceilings = setup->ceilings,
         };
         c->asked_list = c->owner->lists;

@@ -152,12 +152,14 @@ static int append_properties(sd_bus_message *m, const struct UnitPlan *p) {
         return r;
 }
 
-/* "fail": a name that is taken is an error, never somebody else's unit. */
+/* A name that is taken is an error, never somebody else's unit. "fail": so is a job that would undo another. "ignore-dependencies": a scope of a cell
+ * is ordered before the server, so that it stops after it; but whatever stops goes first, and its start would wait for the end of a server that lets
+ * executions end and waits for this very scope. */
 int manager_start_unit(struct Manager *m, struct ManagerCall *c, const struct UnitPlan *plan) {
         sd_bus_message *message = NULL;
         int r = message_new(m, "StartTransientUnit", &message);
         if (r >= 0)
-                r = sd_bus_message_append(message, "ss", plan->name, "fail");
+                r = sd_bus_message_append(message, "ss", plan->name, plan->is_at_once ? "ignore-dependencies" : "fail");
         if (r >= 0)
                 r = sd_bus_message_open_container(message, 'a', "(sv)");
         if (r >= 0)
