@@ -57,8 +57,11 @@ static int leader_make(struct Reply *reply) {
         if (pid == 0)
                 leader_run(parent);
         int fd = (int) syscall(SYS_pidfd_open, pid, 0);
-        if (fd < 0)
-                return -errno;
+        if (fd < 0) {
+                int error = errno;
+                kill(pid, SIGKILL); /* our own child, which ends in no other way */
+                return -error;
+        }
         reply->pid = pid;
         return fd;
 }

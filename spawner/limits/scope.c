@@ -138,6 +138,8 @@ static void scope_on_janitor(int error, void *userdata) {
                 scope_time(c, REMOVE_PAUSE); /* nobody else asks again */
                 return;
         }
+        if (error < 0 && !c->userdata && c->state == SCOPE_GONE)
+                log_warning_errno(error, "Failed to remove the cgroup %s, which is left behind: %m", c->path);
         c->removing = false;
         scope_tell_left(c, error);
         scope_free_if_over(c);
@@ -360,6 +362,9 @@ static int scope_ask(struct Scope *c) {
                 .is_at_once = true,
                 .ceilings = setup->ceilings,
         };
+        /* Its number may be another process's by now, which PID 1 would move and in the end kill. */
+        if (!leader_is_alive(c))
+                return -ESRCH;
         c->asked_list = c->owner->lists;
         c->answered = false;
         return manager_start_unit(c->owner->manager, &c->call, &plan);

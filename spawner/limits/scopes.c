@@ -127,6 +127,7 @@ static void pool_start(struct Pool *p) {
         };
         if (p->group)
                 group_start(p);
+        manager_forget(&p->call); /* of its ceilings: it went while they were being changed */
         p->call.on_answer = pool_on_answer;
         p->asked_list = p->owner->lists;
         int r = manager_start_unit(p->owner->manager, &p->call, &plan);

@@ -319,6 +319,12 @@ static void play_reload(void) {
         tell("Reloading", "b", 0);
 }
 
+static void drop_slices(void) {
+        for (size_t i = 0; i < UNITS_MAX; i++)
+                if (is_counted(&fake.units[i]) && strstr(fake.units[i].name, "pool"))
+                        forget(&fake.units[i]);
+}
+
 static int on_tick(sd_event_source *s, uint64_t usec, void *userdata) {
         for (size_t i = 0; i < UNITS_MAX; i++) {
                 struct Unit *u = &fake.units[i];
@@ -330,6 +336,10 @@ static int on_tick(sd_event_source *s, uint64_t usec, void *userdata) {
         if (fake.shared->reload) {
                 fake.shared->reload = false;
                 play_reload();
+        }
+        if (fake.shared->drop_slices) {
+                fake.shared->drop_slices = false;
+                drop_slices();
         }
         for (size_t i = 0; i < fake.n_kept && !fake.shared->silent; i++) {
                 (void) answer(fake.kept[i]);

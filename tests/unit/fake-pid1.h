@@ -16,6 +16,7 @@ struct FakePid1 {
         volatile bool drop_at_call;     /* once: the connection goes when the next scope is asked for, which is not made */
         volatile bool drop_at_job;      /* once: the same, but it is made, and its job's end is told nobody */
         volatile bool reload;           /* once: a daemon-reload with its noise */
+        volatile bool drop_slices;      /* once: slices without a scope go, as if somebody had stopped them */
         volatile bool refuse;           /* nobody may connect */
         /* What happened. */
         volatile unsigned n_starts, n_stops, n_connections;

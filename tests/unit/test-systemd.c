@@ -225,6 +225,73 @@ static void test_errors(void **state) {
         assert_works();
 }
 
+/* A slice that goes while its ceilings are being changed is asked for again; the answer to the change is nobody's. */
+static void test_slice_that_goes(void **state) {
+        struct Cell c;
+        make(&c);
+        wait_for(&c.made, 5 * USEC_PER_SEC);
+        end_cell(&c, 5 * USEC_PER_SEC);
+        EVENTUALLY(fake->n_scopes == 0);
+        fake->silent = true;
+        cgroups->driver->set_caps(cgroups, &caps);
+        turn(50 * USEC_PER_MSEC);
+        fake->drop_slices = true;
+        EVENTUALLY(fake->n_slices == 0);
+        turn(50 * USEC_PER_MSEC);
+        make(&c);
+        for (usec_t end = now_monotonic() + 300 * USEC_PER_MSEC; now_monotonic() < end;)
+                turn(10 * USEC_PER_MSEC);
+        fake->silent = false;
+        wait_for(&c.made, 5 * USEC_PER_SEC);
+        assert_int_equal(c.made, 0);
+        end_cell(&c, 5 * USEC_PER_SEC);
+}
+
+/* The process that holds leaders, a child of this one. */
+static pid_t leaders_pid(void) {
+        char file[64], text[64];
+        snprintf(file, sizeof file, "/proc/self/task/%d/children", getpid());
+        _cleanup_close_ int fd = open(file, O_RDONLY | O_CLOEXEC);
+        char children[512];
+        char *save = NULL;
+        if (fd < 0 || read_small(fd, children, sizeof children) < 0)
+                return 0;
+        for (char *pid = strtok_r(children, " ", &save); pid; pid = strtok_r(NULL, " ", &save)) {
+                snprintf(file, sizeof file, "/proc/%s/comm", pid);
+                _cleanup_close_ int comm = open(file, O_RDONLY | O_CLOEXEC);
+                if (comm >= 0 && read_small(comm, text, sizeof text) > 0 && streq(text, "gb-leaders\n"))
+                        return (pid_t) strtol(pid, NULL, 10);
+        }
+        return 0;
+}
+
+/* SYS-11: PID 1 is never told a number whose process has gone and which may be another's by now. */
+static void test_leader_that_died(void **state) {
+        struct Cell cells[6];
+        fake->silent = true;
+        unsigned before = fake->n_starts;
+        for (size_t i = 0; i < ELEMENTSOF(cells); i++)
+                make(&cells[i]);
+        for (usec_t end = now_monotonic() + 500 * USEC_PER_MSEC; now_monotonic() < end;)
+                turn(10 * USEC_PER_MSEC);
+        pid_t pid = leaders_pid();
+        assert_true(pid > 0);
+        assert_ok(kill(pid, SIGKILL));
+        for (usec_t end = now_monotonic() + 300 * USEC_PER_MSEC; now_monotonic() < end;)
+                turn(10 * USEC_PER_MSEC);
+        fake->silent = false;
+        for (size_t i = 0; i < ELEMENTSOF(cells); i++) {
+                wait_for(&cells[i].made, 5 * USEC_PER_SEC);
+                assert_true(cells[i].made < 0);
+                remove_cell(&cells[i]);
+                wait_for(&cells[i].removed, 2 * USEC_PER_SEC);
+                cell_cgroup_free(cells[i].g);
+        }
+        assert_in_range(fake->n_starts - before, 0, 4); /* those that were under way */
+        EVENTUALLY(fake->n_scopes == 0);
+        assert_works();
+}
+
 static void test_failed_jobs(void **state) {
         static const char *const results[] = {"failed", "timeout", "dependency", "canceled"};
         for (size_t i = 0; i < ELEMENTSOF(results); i++) {
@@ -507,7 +574,8 @@ static void test_states(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                T(test_names), T(test_states), T(test_no_bus), WITH(test_a_cell), WITH(test_caps), WITH(test_four_at_a_time), WITH(test_errors),
+                T(test_names), T(test_states), T(test_no_bus), WITH(test_a_cell), WITH(test_caps), WITH(test_slice_that_goes),
+                WITH(test_leader_that_died), WITH(test_four_at_a_time), WITH(test_errors),
                 WITH(test_failed_jobs), WITH(test_lost_connection), WITH(test_lost_connection_with_many),
                 WITH(test_no_connection), WITH(test_noise_of_a_reload),
                 WITH(test_leaked_scope), WITH(test_forgotten_cells), cmocka_unit_test_teardown(test_sweep, teardown),
