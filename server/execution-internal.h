@@ -122,6 +122,8 @@ struct Executions {
         struct RuntimeStatus *runtimes;
         size_t n_runtimes;
         struct Probe *probe;
+        sd_event_source *probe_again; /* a pause between two probes */
+        usec_t probes_began;
         bool ready;
         struct {
                 void (*on_change)(void *userdata);
@@ -192,6 +194,7 @@ void executions_tell_ready(struct Executions *x);
 void executions_check_drained(struct Executions *x);
 struct RuntimeStatus *executions_runtime(struct Executions *x, const char *name);
 
-/* probe.c: asks each runtime for its version by running it in a cell, one after the other; then on_ready_change. */
+/* probe.c: asks each runtime that is wanted for its version by running it in a cell, one after the other; then on_ready_change. begin: anew. */
+void probe_begin(struct Executions *x);
 void probe_next(struct Executions *x);
 void probe_stop(struct Executions *x);

@@ -81,7 +81,7 @@ static void runtimes_probe(struct Executions *x) {
                 s->available = false;
                 (void) snprintf(s->detail, sizeof s->detail, "%s", r ? r->detail : "it is new in the config: restart the spawner, which reads runtimes only then");
         }
-        probe_next(x);
+        probe_begin(x);
 }
 
 static void link_on_change(void *userdata) {

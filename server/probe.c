@@ -9,6 +9,9 @@
 #include "server/lease/report.h"
 
 #define PROBE_DEADLINE (30 * USEC_PER_SEC)
+/* Server and spawner read a changed config one after the other: so long the spawner may hold a cell to caps of before. */
+#define CAPS_PATIENCE (3 * USEC_PER_SEC)
+#define CAPS_PAUSE (200 * USEC_PER_MSEC)
 
 struct Probe {
         struct Executions *owner;
@@ -98,15 +101,40 @@ static void probe_on_started(unsigned start, void *userdata) {
                 probe_failed(p, "its job could not be sent");
 }
 
+static int probe_on_again(sd_event_source *source, uint64_t usec, void *userdata) {
+        struct Executions *x = userdata;
+
+        x->probe_again = sd_event_source_disable_unref(x->probe_again);
+        probe_next(x);
+        return 0;
+}
+
+/* -ETIMEDOUT: it had time enough. */
+static int probe_put_off(struct Probe *p) {
+        struct Executions *x = p->owner;
+
+        if (now_monotonic() - x->probes_began > CAPS_PATIENCE)
+                return -ETIMEDOUT;
+        int r = sd_event_add_time_relative(x->event, &x->probe_again, CLOCK_MONOTONIC, CAPS_PAUSE, 0, probe_on_again, x);
+        if (r < 0)
+                return r;
+        p->status->probe = PROBE_WANTED;
+        probe_end(p);
+        return 0;
+}
+
 static void probe_on_failed(const struct LeaseFailure *f, void *userdata) {
+        struct Probe *p = userdata;
         char why[400];
 
+        if (p->status && f->error == ERANGE && probe_put_off(p) >= 0)
+                return; /* above the spawner's caps */
         const char *text = f->error ? strerrordesc_np(f->error) : "";
         bool twice = streq(f->detail, text);
 
         (void) snprintf(why, sizeof why, "its cell failed at step '%s': %s%s%s", f->step, f->detail, *f->detail && f->error && !twice ? ": " : "",
                         twice ? "" : text);
-        probe_failed(userdata, why);
+        probe_failed(p, why);
 }
 
 /* The interpreter may never have run: then the report says which step failed. */
@@ -192,7 +220,7 @@ static int probe_start(struct Executions *x, struct RuntimeStatus *status) {
 }
 
 void probe_next(struct Executions *x) {
-        if (x->probe || !x->link.ready)
+        if (x->probe || x->probe_again || !x->link.ready)
                 return;
         for (size_t i = 0; i < x->n_runtimes; i++) {
                 if (x->runtimes[i].probe != PROBE_WANTED)
@@ -207,7 +235,13 @@ void probe_next(struct Executions *x) {
         executions_tell_ready(x);
 }
 
+void probe_begin(struct Executions *x) {
+        x->probes_began = now_monotonic();
+        probe_next(x);
+}
+
 void probe_stop(struct Executions *x) {
+        x->probe_again = sd_event_source_disable_unref(x->probe_again);
         if (!x->probe)
                 return;
         if (x->probe->status && x->probe->status->probe == PROBE_RUNNING)

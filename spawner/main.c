@@ -253,7 +253,7 @@ static int on_hup(sd_event_source *s, const struct signalfd_siginfo *info, void 
                 log_event(LOG_ERR, MESSAGE_CONFIG_REFUSED, r, NULL, "Failed to reload, all that the spawner has stays as it was: %s",
                           error ? error : strerror(-r));
         else {
-                spawner_reload_caps(m->spawner, &config->caps);
+                spawner_reload_caps(m->spawner, config);
                 if (changes)
                         log_event(LOG_NOTICE, MESSAGE_CONFIG_RESTART, 0, NULL, "Changed, and taken over when the spawner is started again: %s", changes);
                 log_event(LOG_INFO, MESSAGE_CONFIG_READ, 0, NULL, "Caps were read again.");

@@ -52,6 +52,7 @@ struct Spawner {
         struct CellWorld world;
         struct CellOwner owner;
         struct MessageBounds bounds;
+        struct Limits runtime_caps[RUNTIMES_MAX]; /* by the index in the config of the start; as the config that was read last has them */
         struct ConstructPlan plan;
         int usernses[RUNTIMES_MAX];
         char *runners;
@@ -149,9 +150,19 @@ static int spawner_on_look(sd_event_source *source, uint64_t usec, void *userdat
         return 0;
 }
 
+/* A runtime that this config has no longer keeps its own: the server does not ask for it any more. */
+static void take_caps(struct Spawner *s, const struct Config *config) {
+        const struct Config *own = s->world.config;
+        s->bounds.caps = config->caps;
+        for (size_t i = 0; i < own->n_runtimes; i++)
+                for (size_t k = 0; k < config->n_runtimes; k++)
+                        if (streq(own->runtimes[i].key, config->runtimes[k].key))
+                                s->runtime_caps[i] = config->runtimes[k].caps;
+}
+
 /* A runtime may have caps of its own, below those that message.c has looked at. */
 static bool is_above_caps(const struct Spawner *s, unsigned runtime, const struct Limits *limits) {
-        const struct Limits *caps = &s->world.config->runtimes[runtime].caps;
+        const struct Limits *caps = &s->runtime_caps[runtime];
         for (const struct LimitInfo *i = limit_table; i->field; i++)
                 if (limit_get(caps, i) > 0 && limit_get(limits, i) > limit_get(caps, i))
                         return true;
@@ -517,6 +528,7 @@ static int spawner_start(struct Spawner *s, const struct SpawnerSetup *setup, ch
         const struct Config *config = setup->config;
         if (config->n_runtimes > RUNTIMES_MAX)
                 return complain(ret_error, -E2BIG, "%zu runtimes are configured, at most %d are possible", config->n_runtimes, RUNTIMES_MAX);
+        take_caps(s, config);
         int r = check_oom_score(ret_error);
         if (r >= 0)
                 r = slots_check_range(config->uid_start, config->uid_count, ret_error);
@@ -578,7 +590,6 @@ int spawner_new(const struct SpawnerSetup *setup, struct Spawner **ret, char **r
         s->world.layers = setup->layers;
         layers_waive(setup->layers, setup->waive);
         s->world.without = layers_waived(setup->layers) | setup->broken;
-        s->bounds.caps = setup->config->caps;
         s->owner = (struct CellOwner) {.send = spawner_send, .on_closed = spawner_on_closed, .userdata = s};
         LIST_INIT(&s->cells);
         LIST_INIT(&s->world.runs);
@@ -643,8 +654,8 @@ struct Spawner *spawner_free(struct Spawner *s) {
         return NULL;
 }
 
-void spawner_reload_caps(struct Spawner *s, const struct Limits *caps) {
-        s->bounds.caps = *caps;
+void spawner_reload_caps(struct Spawner *s, const struct Config *config) {
+        take_caps(s, config);
         if (s->world.cgroups->driver->set_caps)
-                s->world.cgroups->driver->set_caps(s->world.cgroups, caps);
+                s->world.cgroups->driver->set_caps(s->world.cgroups, &config->caps);
 }

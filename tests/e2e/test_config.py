@@ -1,4 +1,5 @@
 """--check-config of both programs, and SIGHUP: what is wrong is refused before it counts, by everyone who can see it, and never half taken over."""
+import os
 import pathlib
 import shutil
 import signal
@@ -8,6 +9,7 @@ import tempfile
 import pytest
 
 from kit import pki
+from kit.call import request
 from kit.daemon import BUILD
 from kit.machine import seconds, wait_until
 
@@ -184,3 +186,43 @@ def test_a_refused_reload_changes_nothing(make_daemon, section, key, value, who)
         assert not any((successes if program in who else refusals)[program] in line for line in lines), lines
     accepted = daemon.call("true").until("accepted")
     assert accepted.limits.memory_bytes == (512 if "gloveboxd" in who else 64) << 20
+
+
+@pytest.mark.limit(60)
+def test_caps_count_from_a_reload_on(make_daemon):
+    """Server and spawner go by the same caps once both have read them again: those of the config, which are every runtime's, and a runtime's own."""
+    daemon = make_daemon()
+    own = daemon.folder / "runtimes.d" / "own.conf"
+    own.parent.mkdir()
+    own.write_text("[runtime]\nexec = /bin/sh\nargs = {code}\ncode-name = a.sh\nversion-args = -c exit\n[caps]\nworkspace-bytes = 32M\n")
+    daemon.config["caps"] = {"workspace-bytes": "64M"}
+    daemon.write_config()
+    daemon.stop()
+    daemon.start()
+    for cap, own_cap, allowed, refused in ((64, 32, {"bash": 64, "own": 32}, {"bash": 65, "own": 33}),
+                                           (256, 128, {"bash": 256, "own": 128}, {"bash": 257, "own": 129}),
+                                           (16, 8, {"bash": 16, "own": 8}, {"bash": 17, "own": 9})):
+        daemon.config["caps"] = {"workspace-bytes": f"{cap}M"}
+        own.write_text(own.read_text().rsplit("=", 1)[0] + f"= {own_cap}M\n")
+        daemon.write_config()
+        reload(daemon, "Reloaded the configuration", "Caps were read again")
+        for runtime, size in allowed.items():
+            run = daemon.run("echo hi", runtime, workspace_bytes=size << 20)
+            assert run.outcome == "COMPLETED" and run.stdout == b"hi\n", (cap, runtime, run)
+        for runtime, size in refused.items():
+            assert daemon.refused(request("echo hi", runtime, workspace_bytes=size << 20)).fields.keys() == {"limits.workspace_bytes"}
+
+
+@pytest.mark.limit(60)
+def test_the_server_may_read_caps_first(make_daemon):
+    """A runtime is not given up because the spawner still goes by lower caps when the server, after its reload, asks for the version with higher defaults."""
+    daemon = make_daemon(config={"caps": {"workspace-bytes": "64M"}})
+    daemon.config["caps"] = {"workspace-bytes": "256M"}
+    daemon.write_config()
+    before = len(daemon.err.lines)
+    for pid, word in ((daemon.server, "Reloaded the configuration"), (daemon.spawner, "Caps were read again")):
+        os.kill(pid, signal.SIGHUP)
+        assert wait_until(lambda: any(word in line for line in daemon.err.lines[before:]), seconds(10), 0.05), daemon.err.lines[before:]
+    assert daemon.run("echo hi").stdout == b"hi\n"
+    assert wait_until(lambda: sum("Runtime bash: GNU" in line for line in daemon.err.lines[before:]), seconds(10), 0.05), daemon.err.lines[before:]
+    assert not [line for line in daemon.err.lines[before:] if "cannot be used" in line]
