@@ -47,8 +47,8 @@ static const struct {
         const char *name;
         int value;
 } errors[] = {
-        { "EACCES", EACCES }, { "EAFNOSUPPORT", EAFNOSUPPORT }, { "EINVAL", EINVAL }, { "ENOMEM", ENOMEM }, { "ENOSYS", ENOSYS },
-        { "ENOTTY", ENOTTY }, { "EPERM", EPERM },
+        { "E2BIG", E2BIG },   { "EACCES", EACCES }, { "EAFNOSUPPORT", EAFNOSUPPORT }, { "EINVAL", EINVAL }, { "ENOMEM", ENOMEM },
+        { "ENOSYS", ENOSYS }, { "ENOTTY", ENOTTY }, { "EPERM", EPERM },
         { "ESOCKTNOSUPPORT", ESOCKTNOSUPPORT },
         { "EOPNOTSUPP", EOPNOTSUPP }, { "EPROTONOSUPPORT", EPROTONOSUPPORT },
 };
