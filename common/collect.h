@@ -6,17 +6,20 @@
  * Up the files pipe (init → server), its answer:
  *      { FILES_ENTRY { FILES_DATA } } FILES_END
  *
- * init tells only what differs from the base: files that are new, were changed, or are gone; the content of those that a pattern matches follows its
- * entry. It opens them with the user's rights, never follows a link, never waits. Order: folders and files by their name's bytes.
+ * init tells only what differs from the base: files that are new, were changed, or are gone; the content of those that a pattern matches follows
+ * its entry. It opens them with the user's rights, never follows a link, never waits. Order: folders and files by their name's bytes, unless a folder
+ * holds more names than init keeps (4096); then what is gone, by path. An entry with content has as much as its stamp's size says, or less if the
+ * file shrank. Where the answer stops because it is full, nothing is told to be gone. Empty folders are no entries, mount points are not entered.
  * The server believes nothing of it: it checks each length, and that no more content comes than it allowed. */
 #pragma once
 
-#include "common/util.h"
+#include "common/path-pattern.h"
 
 #define COLLECT_PATH_MAX 4096
 #define COLLECT_BASE_MAX 4096          /* entries */
+#define COLLECT_BASE_BYTES_MAX (5 * MIB) /* all paths of a base together; enough for each input file to have the longest */
 #define COLLECT_PATTERNS_MAX 64
-#define COLLECT_PATTERN_MAX 1024
+#define COLLECT_PATTERN_MAX PATH_PATTERN_MAX
 #define COLLECT_DEPTH_MAX 64           /* folders in folders; what is deeper is told as one entry, SKIPPED_TOO_MANY */
 #define COLLECT_ENTRIES_MAX 2000       /* in an answer */
 #define COLLECT_ENTRY_BYTES_MAX (512 * KIB) /* all paths of an answer together */
@@ -31,9 +34,28 @@ struct FileStamp {
 
 enum CollectRecord {
         COLLECT_BASE = 1,     /* a stamp, then the path: a file that was there before, relative to /workspace */
-        COLLECT_PATTERN,      /* as in glob(7) with "**" for any number of folders; relative to /workspace */
+        COLLECT_PATTERN,      /* common/path-pattern.h; relative to /workspace */
         COLLECT_GO,           /* 64-bit: most bytes of content to send, together */
         COLLECT_RECORD_MAX_,
+};
+
+/* As in glovebox.v1. */
+enum FileChange {
+        FILE_UNCHANGED,       /* told because a pattern matches, or because nobody could look (folders that are unreadable or too deep) */
+        FILE_ADDED,
+        FILE_MODIFIED,
+        FILE_DELETED,         /* the stamp is the one of the base */
+};
+
+enum FileSkipped {
+        FILE_NOT_SKIPPED,
+        FILE_SYMLINK,
+        FILE_SPECIAL,         /* FIFO, socket or device */
+        FILE_BUSY,            /* a process holds a lease on it */
+        FILE_TOO_LARGE,       /* above what is left of COLLECT_GO; not read at all */
+        FILE_TOO_MANY,        /* a folder that is too deep */
+        FILE_UNREADABLE,      /* a file or a folder; the stamp may be zeros */
+        FILE_VANISHED,        /* a file or a folder, between being listed and being opened */
 };
 
 enum FilesRecord {
