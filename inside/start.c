@@ -1,20 +1,25 @@
 /* glovebox-start: the first program of an execution. It runs as the cell's user with no right the code will not have too: reads the
  * job from descriptor 3, writes code and files into the workspace, sets environment and folder, and becomes the interpreter.
- * What fails is told on descriptor 4; end of file there without a word means that the program runs. */
+ * What fails is told on descriptor 4, and before that how the files were when it had written them; end of file there without a failure means that
+ * the program runs. A runner keeps descriptor 3, with the rest of the job, and 5, for the value. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "common/collect.h"
 #include "inside/records.h"
 
 #define FD_JOB 3
 #define FD_REPORT 4
+#define FD_VALUE 5
 #define EXIT_NOT_STARTED 125
 #define WORKSPACE "/workspace"
 #define ZONES "/usr/share/zoneinfo"
 #define ARENA_SIZE (1 * MIB) /* all strings together */
 #define STRINGS_MAX 16384
+#define FILES_MAX 1001 /* the code and as many files as a request may have; their records fit into the report pipe before anyone reads */
+#define FILE_RECORD_SIZE (JOB_HEADER_SIZE + FILE_STAMP_SIZE)
 
 /* linux/openat2.h, Linux 5.6 */
 #define BENEATH_WITHOUT_LINKS (0x04 | 0x08) /* RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH */
@@ -28,6 +33,9 @@ struct Start {
         char *args[STRINGS_MAX + 1], *env[STRINGS_MAX + 1];
         size_t n_args, n_env;
         int workspace, code, file;
+        bool runner;
+        uint8_t files[FILES_MAX][FILE_RECORD_SIZE]; /* REPORT_FILE: of the code, if there is any, then of each file */
+        size_t n_files;
         size_t used;
         char arena[ARENA_SIZE];
         const char *step;
@@ -128,12 +136,59 @@ static bool path_is_plain(const char *path) {
         }
 }
 
+static void put_u64(uint8_t *out, uint64_t value) {
+        for (int i = 0; i < 8; i++)
+                out[i] = (uint8_t) (value >> (8 * i));
+}
+
+static uint64_t nanoseconds(const struct timespec *t) {
+        return (uint64_t) t->tv_sec * 1000000000 + (uint64_t) t->tv_nsec;
+}
+
+/* Notes how a file is now that it is complete, and closes it. Before Linux 6.13 all writes within one tick of the clock leave the same time: so it
+ * gets a time that no tick has, and each write after this one shows. */
+static int seal(int *fd, size_t number) {
+        struct stat st;
+        if (*fd < 0)
+                return 0;
+        if (fstat(*fd, &st) < 0)
+                return -errno;
+        struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = st.st_mtim.tv_sec, .tv_nsec = st.st_mtim.tv_nsec ^ 1}};
+        if (futimens(*fd, times) < 0 || fstat(*fd, &st) < 0)
+                return -errno;
+        uint8_t *record = start.files[number];
+        job_put_header(record, REPORT_FILE, FILE_STAMP_SIZE);
+        record += JOB_HEADER_SIZE;
+        put_u64(record, st.st_ino);
+        put_u64(record + 8, (uint64_t) st.st_size);
+        put_u64(record + 16, nanoseconds(&st.st_mtim));
+        put_u64(record + 24, nanoseconds(&st.st_ctim));
+        *fd = close_fd(*fd);
+        return 0;
+}
+
+/* A place in the report, to be filled when the file is complete. */
+static int add_file(void) {
+        if (start.n_files == FILES_MAX)
+                return -E2BIG;
+        start.n_files++;
+        return 0;
+}
+
+static int seal_last_file(void) {
+        start.step = "files";
+        return seal(&start.file, start.n_files - 1);
+}
+
 static int on_file(char *bytes, size_t length) {
         start.step = "files";
         if (length < 2 || (bytes[0] & ~1) || memchr(bytes + 1, 0, length - 1) || !path_is_plain(bytes + 1))
                 return -EINVAL;
-        start.file = close_fd(start.file);
-        int r = make_folders(bytes + 1);
+        int r = seal_last_file();
+        if (r >= 0)
+                r = make_folders(bytes + 1);
+        if (r >= 0)
+                r = add_file();
         if (r >= 0)
                 r = open_new(bytes + 1, bytes[0] & 1 ? 0755 : 0644);
         if (r < 0)
@@ -150,6 +205,9 @@ static int on_code_name(const char *name, size_t length) {
         if (fd < 0)
                 return fd;
         start.code = fd;
+        int r = add_file(); /* in the head, so it is the first */
+        if (r < 0)
+                return r;
         return keep_into(&start.code_path, WORKSPACE "/", name, length);
 }
 
@@ -198,6 +256,9 @@ static int on_text(void *userdata, enum JobType type, char *bytes, size_t length
                 return keep_into(&start.working_dir, "", bytes, length);
         case JOB_TIMEZONE:
                 return on_timezone(bytes, length);
+        case JOB_RUNNER:
+                start.runner = true;
+                return 0;
         case JOB_HEAD_END:
                 return on_head_end();
         default:
@@ -246,6 +307,32 @@ static int enter_folder(void) {
         return path[0] == '/' ? 0 : -EPERM;
 }
 
+static int report_files(void) {
+        const uint8_t *p = start.files[0];
+        size_t left = start.n_files * FILE_RECORD_SIZE;
+        while (left > 0) {
+                ssize_t n = write(FD_REPORT, p, left);
+                if (n < 0)
+                        return -errno;
+                p += n;
+                left -= (size_t) n;
+        }
+        return 0;
+}
+
+static int become_program(void) {
+        start.step = "exec";
+        close_fd(start.workspace);
+        if (!start.runner) {
+                close_fd(FD_JOB);
+                close_fd(FD_VALUE); /* nobody may have given one */
+        }
+        if (fcntl(FD_REPORT, F_SETFD, FD_CLOEXEC) < 0)
+                return -errno;
+        execve(start.exec, start.args, start.env);
+        return -errno;
+}
+
 static int run(void) {
         const struct RecordHandler handler = {.read = read_full, .text = on_text, .data = on_data, .buffer = record_buffer};
         start.step = "job";
@@ -260,15 +347,14 @@ static int run(void) {
         r = enter_folder();
         if (r < 0)
                 return r;
-        start.step = "exec";
-        close_fd(start.code);
-        close_fd(start.file);
-        close_fd(start.workspace);
-        close_fd(FD_JOB);
-        if (fcntl(FD_REPORT, F_SETFD, FD_CLOEXEC) < 0)
-                return -errno;
-        execve(start.exec, start.args, start.env);
-        return -errno;
+        r = seal_last_file();
+        if (r < 0)
+                return r;
+        start.step = "code";
+        r = seal(&start.code, 0);
+        if (r >= 0)
+                r = report_files();
+        return r < 0 ? r : become_program();
 }
 
 int main(void) {

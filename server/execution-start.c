@@ -8,18 +8,25 @@
 #include "server/lease/report.h"
 
 #define START_DEADLINE (20 * USEC_PER_SEC)
+#define REPORT_PIPE (64 * KIB)
 
-/* Reads what is there. At its end: without a word the program runs, else it could not be started. */
+/* Reads what is there. At its end: without a failure the program runs, else it could not be started. */
 static void report_read(struct Execution *e) {
-        for (;;) {
+        /* No more in one go than the pipe holds: whoever writes on and on may keep nobody else waiting. */
+        for (size_t total = 0;;) {
+                if (total > REPORT_PIPE)
+                        return;
                 ssize_t n = read(e->report, e->report_bytes + e->report_size, sizeof e->report_bytes - e->report_size);
                 if (n < 0 && errno == EINTR)
                         continue;
                 if (n < 0 && errno == EAGAIN)
                         return;
-                if (n > 0 && (e->report_size += (size_t) n) < sizeof e->report_bytes)
-                        continue;
-                break;
+                if (n <= 0)
+                        break;
+                total += (size_t) n;
+                e->report_size = report_skip_files(e->report_bytes, e->report_size + (size_t) n);
+                if (e->report_size == sizeof e->report_bytes)
+                        break;
         }
         struct Report report;
         int r = report_parse(e->report_bytes, e->report_size, &report);

@@ -1,12 +1,23 @@
 /* What comes up the report pipe before the program runs. */
 #include "server/lease/report.h"
 
+#include "common/collect.h"
 #include "common/job.h"
 
 #define ERRNO_MAX 4095
 
 static bool is_step_character(uint8_t c) {
         return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+}
+
+size_t report_skip_files(uint8_t *bytes, size_t size) {
+        const size_t record = JOB_HEADER_SIZE + FILE_STAMP_SIZE;
+        size_t at = 0;
+
+        while (size - at >= record && job_get_u32(bytes + at) == REPORT_FILE && job_get_u32(bytes + at + 4) == FILE_STAMP_SIZE)
+                at += record;
+        memmove(bytes, bytes + at, size - at);
+        return size - at;
 }
 
 int report_parse(const uint8_t *bytes, size_t size, struct Report *ret) {

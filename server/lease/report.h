@@ -1,4 +1,4 @@
-/* What comes up the report pipe before the program runs: nothing, or one record that says why it could not be started. */
+/* What comes up the report pipe before the program runs: how the files were when they had been written, and if it could not be started, why. */
 #pragma once
 
 #include "common/util.h"
@@ -10,5 +10,7 @@ struct Report {
         int error;                  /* errno */
 };
 
-/* The bytes come from a cell. 0 = nothing was reported, 1 = *ret is, -EBADMSG = neither. */
+/* Takes whole records of files from the front away; the size of what is left. */
+size_t report_skip_files(uint8_t *bytes, size_t size);
+/* Of what is left then. The bytes come from a cell. 0 = nothing was reported, 1 = *ret is, -EBADMSG = neither. */
 int report_parse(const uint8_t *bytes, size_t size, struct Report *ret);

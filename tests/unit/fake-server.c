@@ -223,6 +223,19 @@ void send_end_run(uint64_t run) {
         SEND(end_run, END_RUN, Glovebox__Internal__EndRun v_ = GLOVEBOX__INTERNAL__END_RUN__INIT; v_.cell = cell.id; v_.run = run);
 }
 
+static void take_report(void) {
+        ssize_t n = read(cell.fds[ROLE(REPORT)], cell.report, sizeof cell.report);
+        const uint8_t *report = (uint8_t *) cell.report;
+        cell.report_size = n > 0 ? (size_t) n : 0;
+        while (cell.report_size > 0 && job_get_u32(report) == REPORT_FILE) {
+                assert_int_equal(job_get_u32(report + 4), FILE_STAMP_SIZE);
+                assert_true(cell.report_size >= JOB_HEADER_SIZE + FILE_STAMP_SIZE && cell.n_files < ELEMENTSOF(cell.files));
+                memcpy(&cell.files[cell.n_files++], report + JOB_HEADER_SIZE, FILE_STAMP_SIZE);
+                cell.report_size -= JOB_HEADER_SIZE + FILE_STAMP_SIZE;
+                memmove(cell.report, report + JOB_HEADER_SIZE + FILE_STAMP_SIZE, cell.report_size);
+        }
+}
+
 void end_run(void) {
         send_end_run(1);
         next_until(CASE(RUN_ENDED));
@@ -231,8 +244,7 @@ void end_run(void) {
         assert_true(read_small(cell.fds[ROLE(CGROUP_PROCS)], events, sizeof events) <= 0);
         drain(ROLE(STDOUT), cell.out, &cell.out_size);
         drain(ROLE(STDERR), cell.err, &cell.err_size);
-        ssize_t n = read(cell.fds[ROLE(REPORT)], cell.report, sizeof cell.report);
-        cell.report_size = n > 0 ? (size_t) n : 0;
+        take_report();
 }
 
 void send_close_cell(void) {

@@ -1,6 +1,7 @@
 /* A stand-in for the server: starts the real spawner in a folder of its own, and speaks with it. */
 #pragma once
 
+#include "common/collect.h"
 #include "common/job.h"
 #include "common/util.h"
 #include "common/wire.h"
@@ -23,8 +24,10 @@ struct FakeServer {
 struct FakeCell {
         uint64_t id;
         int fds[ROLE_COUNT];
-        char out[OUTPUT_MAX], err[OUTPUT_MAX], report[256];
-        size_t out_size, err_size, report_size;
+        char out[OUTPUT_MAX], err[OUTPUT_MAX], report[8192];
+        size_t out_size, err_size, report_size; /* report: without records of files, */
+        struct FileStamp files[1 + 64];         /* which are here */
+        size_t n_files;
         bool failed, exited, signaled, lost, closed;
         int status;
         char step[64], left[128], what[64];

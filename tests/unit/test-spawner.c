@@ -130,6 +130,42 @@ static void test_job_paths(void **state) {
         }
 }
 
+/* Every later write shows, even one within the same tick of the clock: glovebox-start leaves times that no tick has. */
+static void test_files_are_reported(void **state) {
+        assert_true(open_run("bash"));
+        write_record(JOB_FILE, "\1a/tool", 7);
+        write_record(JOB_FILE_DATA, "12", 2);
+        write_record(JOB_FILE_DATA, "345", 3);
+        write_record(JOB_FILE, "\0empty", 6);
+        const char *code = "stat -c '%i %s %.9Y %.9Z' main.sh a/tool empty; touch sibling; stat -c %.9Y sibling";
+        write_record(JOB_CODE, code, strlen(code));
+        write_record(JOB_END, "", 0);
+        next_until(CASE(MAIN_EXITED));
+        end_run();
+        close_cell();
+        assert_int_equal(cell.report_size, 0);
+        assert_int_equal(cell.n_files, 3);
+        const size_t sizes[] = {strlen(code), 5, 0};
+        char *line = cell.out;
+        for (size_t i = 0; i < 3; i++) {
+                const struct FileStamp *f = &cell.files[i];
+                char expected[160];
+                snprintf(expected, sizeof expected, "%llu %zu %llu.%09llu %llu.%09llu\n", (unsigned long long) f->inode, sizes[i],
+                         (unsigned long long) f->mtime / 1000000000, (unsigned long long) f->mtime % 1000000000,
+                         (unsigned long long) f->ctime / 1000000000, (unsigned long long) f->ctime % 1000000000);
+                assert_int_equal(f->size, sizes[i]);
+                assert_memory_equal(line, expected, strlen(expected));
+                line += strlen(expected);
+                /* ctime is the kernel's own; of a file that was written at once it was the same as mtime. */
+                assert_true(f->mtime != f->ctime);
+        }
+}
+
+static void test_descriptors_of_programs(void **state) {
+        run_code("bash", "for fd in 3 4 5 6; do [ -e /proc/self/fd/$fd ] && echo open $fd; done; echo end");
+        assert_string_equal(cell.out, "end\n");
+}
+
 static void test_what_will_not_die(void **state) {
         static const char *const codes[] = {
                 "trap '' TERM INT HUP; exec 0<&- 1>&- 2>&-; while :; do :; done",
@@ -298,6 +334,7 @@ int main(int argc, char **argv) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_output_and_status), cmocka_unit_test(test_wall), cmocka_unit_test(test_uids_are_the_cells_own),
                 cmocka_unit_test(test_workspace_is_capped), cmocka_unit_test(test_what_cannot_start), cmocka_unit_test(test_job_paths),
+                cmocka_unit_test(test_files_are_reported), cmocka_unit_test(test_descriptors_of_programs),
                 cmocka_unit_test(test_what_will_not_die), cmocka_unit_test(test_waiting_for), cmocka_unit_test(test_lost_init),
                 cmocka_unit_test(test_lost_builder), cmocka_unit_test(test_server_goes), cmocka_unit_test(test_broken_protocol),
                 cmocka_unit_test(test_confused_server),
