@@ -33,7 +33,6 @@ struct CellWorld {
         int probe_program;      /* sealed memfd of glovebox-probe, while the wall is being probed */
         struct Layers *layers;  /* what probing found */
         uint32_t without;       /* bits of enum Layer: waived, so cells are made without them */
-        bool reset_oom_score;   /* ours is not the default */
         struct LogLimit complaints; /* of all that the server can cause */
         LIST_HEAD(Runs, Run) runs; /* whose main process has not been reaped */
         uint64_t last_number;   /* of cells, in this life */

@@ -185,7 +185,6 @@ static int start_main(struct Run *run, const struct RunSetup *setup, const struc
                 .init = setup->init,
                 .user = slot_inside_user(setup->slot),
                 .max_processes = spec->limits.max_processes + (setup->world->cgroups->controllers & CONTROLLER_PIDS ? NPROC_MARGIN : 0),
-                .reset_oom_score = setup->world->reset_oom_score,
                 .program = spec->probe ? setup->world->probe_program : setup->world->start_program,
                 .without = setup->world->without | spec->without,
                 .seccomp = setup->world->seccomp,

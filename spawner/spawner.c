@@ -584,7 +584,6 @@ int spawner_new(const struct SpawnerSetup *setup, struct Spawner **ret, char **r
                 s->usernses[i] = -EBADF;
         s->world.event = setup->event;
         s->world.config = s->bounds.config = setup->config;
-        s->world.reset_oom_score = own_oom_score() != 0;
         s->world.own_pidns = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
         s->world.landlock_abi = landlock_abi();
         s->world.layers = setup->layers;

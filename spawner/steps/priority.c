@@ -1,5 +1,7 @@
-/* No better priority and OOM score than the defaults, whatever the spawner's are. Worse ones stay: whoever gave them to the spawner has their
- * way, and taking them back needs capabilities that it does not keep. First, while the host's /proc can still be seen. */
+/* No better priority than the default, whatever the spawner's is; a worse one stays: whoever gave it to the spawner has their way, and taking it
+ * back needs a capability that it does not keep. And the first place when the machine is out of memory: some memory of the kernel is counted to
+ * nobody (file locks, connections that nobody accepted), so a small program can be what has used it all up. First, while the host's /proc can still
+ * be seen. A program may go back to the spawner's own score, unless that is below 0: then the right to set this bound is there. */
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -12,6 +14,5 @@ int step_priority(struct StepContext *c) {
                 return -errno;
         if (getpriority(PRIO_PROCESS, 0) < 0 && setpriority(PRIO_PROCESS, 0, 0) < 0)
                 return -errno;
-        int r = c->reset_oom_score ? write_file_at(AT_FDCWD, "/proc/self/oom_score_adj", "0") : 0;
-        return r == -EACCES ? 0 : r; /* only lowering it is refused */
+        return write_file_at(AT_FDCWD, "/proc/self/oom_score_adj", "1000");
 }

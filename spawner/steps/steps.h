@@ -18,7 +18,6 @@ struct StepContext {
         int init;                /* pidfd of the cell's init */
         uid_t user;              /* as called inside the cell; the gid too */
         uint64_t max_processes;
-        bool reset_oom_score;    /* the spawner's own is not the default */
         int fds[STEP_FD_COUNT];  /* what becomes 0, 1, 2, job, report */
         int program;             /* sealed memfd of glovebox-start */
         const struct SeccompProgram *seccomp; /* NULL = waived */

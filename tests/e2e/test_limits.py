@@ -292,3 +292,10 @@ def test_LIM_30_asking_again_without_end(daemon):
     assert run.outcome == "OUTPUT_LIMIT_EXCEEDED" and len(run.stdout) == 64 << 10 and run.ran < seconds(2)
     slow = daemon.run("until read x; do sleep 0.2; done", timeout=1)
     assert slow.outcome == "TIMED_OUT" and slow.ran < 1 + seconds(1)
+
+
+def test_LIM_23_the_machine_s_memory_ends_code_first(daemon):
+    """Code in cells is what the kernel ends first when the machine is out of memory, however small it is; the daemon is not."""
+    assert daemon.run("cat /proc/self/oom_score_adj; sh -c 'cat /proc/$$/oom_score_adj'").stdout == b"1000\n1000\n"
+    own = [int(open(f"/proc/{pid}/oom_score_adj").read()) for pid in (daemon.server, daemon.spawner, *machine.children(daemon.spawner))]
+    assert max(own) < 1000, own
