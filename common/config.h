@@ -26,6 +26,7 @@ struct Runtime {
         char **args;          /* before the caller's; "{code}" stands for the code's path. Default "{code}" */
         char **version_args;  /* default "--version" */
         char **env;           /* NAME=VALUE */
+        bool runner;          /* the program of `args` is a runner: it gives values and errors (common/value.h); default no */
         char *root;           /* folder used as the cell's root; default: the host's /usr and a generated /etc */
         char **endings;       /* ".py" */
         char *code_name;      /* the code's name in the workspace: "main.py"; required */

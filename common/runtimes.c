@@ -23,6 +23,7 @@ static const struct Key runtime_keys[] = {
         { "runtime", "name", KEY_STRING, OFFSET(name) },
         { "runtime", "profile", KEY_STRING, OFFSET(profile) },
         { "runtime", "root", KEY_PATH, OFFSET(root) },
+        { "runtime", "runner", KEY_BOOL, OFFSET(runner) },
         { "runtime", "version", KEY_STRING, OFFSET(version) },
         { "runtime", "version-args", KEY_WORDS, OFFSET(version_args) },
         {},

@@ -191,6 +191,52 @@ bool utf8_is_valid(const char *s, size_t length) {
         return true;
 }
 
+char *utf8_mend(const void *bytes, size_t size) {
+        static const char mark[] = "\xef\xbf\xbd";
+        const uint8_t *in = bytes;
+        char *out = malloc(size * 3 + 1), *to = out;
+
+        if (!out)
+                return NULL;
+        for (size_t i = 0; i < size;) {
+                size_t n = utf8_character(in + i, size - i);
+                memcpy(to, n ? (const char *) in + i : mark, n ? n : 3);
+                to += n ? n : 3;
+                i += n ? n : 1;
+        }
+        *to = 0;
+        char *fitting = realloc(out, (size_t) (to - out) + 1);
+        return fitting ? fitting : out;
+}
+
+char *utf8_escape(const void *bytes, size_t size, bool *ret_escaped) {
+        static const char digits[] = "0123456789abcdef";
+        const uint8_t *in = bytes;
+        bool escape = !utf8_is_valid(bytes, size);
+        char *out = malloc(size * 4 + 1), *to = out;
+
+        if (!out)
+                return NULL;
+        for (size_t i = 0; i < size;) {
+                size_t n = utf8_character(in + i, size - i);
+                if (n == 0) {
+                        const char code[] = {'\\', 'x', digits[in[i] >> 4], digits[in[i] & 15]};
+                        memcpy(to, code, sizeof code);
+                        to += sizeof code;
+                        i++;
+                        continue;
+                }
+                if (escape && in[i] == '\\')
+                        *to++ = '\\';
+                memcpy(to, in + i, n);
+                to += n;
+                i += n;
+        }
+        *to = 0;
+        *ret_escaped = escape;
+        return out;
+}
+
 void hex_encode(const uint8_t *bytes, size_t n, char *out) {
         static const char digits[] = "0123456789abcdef";
 

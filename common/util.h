@@ -110,6 +110,10 @@ int set_nonblock(int fd, bool nonblock);
 
 /* Valid UTF-8 without NUL (and, for strings, of this length). */
 bool utf8_is_valid(const char *s, size_t length);
+/* A copy in which every byte that is not UTF-8 (NUL included) became U+FFFD. */
+char *utf8_mend(const void *bytes, size_t size);
+/* A copy in which every such byte became \xNN, and every backslash two; *ret_escaped: it had such bytes. Without any it is a plain copy. */
+char *utf8_escape(const void *bytes, size_t size, bool *ret_escaped);
 
 /* Lower-case hexadecimal; out has room for 2 * n + 1. */
 void hex_encode(const uint8_t *bytes, size_t n, char *out);

@@ -18,7 +18,7 @@
 
 #include "inside/attacks.h"
 
-#define DESCRIPTORS 5 /* 0, 1, 2, orders, report */
+#define DESCRIPTORS 6 /* 0, 1, 2, orders, report, value */
 #define SEEN_BY_NAME 1024
 #define LANDLOCK_DOMAINS 16 /* since Linux 5.13 */
 #define LOCKED_BITS (SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED)

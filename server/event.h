@@ -58,6 +58,53 @@ struct Usage {
         uint64_t stdout_bytes, stderr_bytes;
 };
 
+enum ValueKind {
+        VALUE_KIND_NONE,
+        VALUE_KIND_JSON,
+        VALUE_KIND_ERROR,
+};
+
+#define CONTENT_ID_MAX 24
+#define VALUE_CONTENT_ID "value"
+#define CONTENT_WHOLE_MAX (512 * KIB) /* a value or display that is larger goes in pieces */
+
+/* What the code's value came to. */
+struct Value {
+        enum ValueKind kind;
+        char *json; /* checked; NUL behind it */
+        size_t size;
+        bool lossy;
+        unsigned error; /* numbers of glovebox.v1.ValueErrorType */
+        char *path, *message;
+};
+
+enum ErrorText {
+        ERROR_TEXT_TYPE,
+        ERROR_TEXT_MESSAGE,
+        ERROR_TEXT_TRACEBACK,
+        ERROR_TEXT_SOURCE_LINE,
+        ERROR_TEXT_HINT,
+        ERROR_TEXT_MAX_,
+};
+
+/* The code's uncaught error, as its runner tells it. */
+struct CodeError {
+        bool set;
+        char *texts[ERROR_TEXT_MAX_]; /* valid UTF-8, or NULL */
+        uint32_t line, column;        /* from 1; 0 = not known */
+        bool incomplete, truncated;
+};
+
+/* A file of the workspace that differs from what was there before. */
+struct ResultFile {
+        char *path; /* valid UTF-8 */
+        bool escaped; /* it is not the name's bytes */
+        uint64_t size;
+        unsigned change, skipped; /* numbers of glovebox.v1.Change, Skipped */
+        const char *mime_type;
+        char content_id[CONTENT_ID_MAX]; /* "" = no content was sent */
+};
+
 struct Result {
         enum Outcome outcome;
         enum ExitKind exit;
@@ -67,9 +114,20 @@ struct Result {
         uint32_t limits_hit; /* bits */
         struct Usage usage;
         bool stdout_truncated, stderr_truncated;
+        struct Value value;
+        struct CodeError error;
+        struct ResultFile *files;
+        size_t n_files;
+        bool files_truncated;
         char code_sha256[65];
         usec_t accepted_at, started_at, finished_at; /* CLOCK_REALTIME; 0 = never */
 };
+
+void value_done(struct Value *v);
+void code_error_done(struct CodeError *e);
+void result_done(struct Result *r);
+/* Bytes that a kept result takes. */
+size_t result_size(const struct Result *r);
 
 struct Heartbeat {
         usec_t idle_for, cpu_time;
@@ -80,6 +138,8 @@ enum EventKind {
         EVENT_ACCEPTED,  /* everything it says is in execution_view() */
         EVENT_STARTED,
         EVENT_OUTPUT,
+        EVENT_DISPLAY,
+        EVENT_CONTENT,   /* a piece of what is too large for one message, or of a file */
         EVENT_HEARTBEAT,
         EVENT_GAP,       /* made for one reader; its seq is that of the next event it gets, minus one */
         EVENT_RESULT,
@@ -103,6 +163,19 @@ struct Event {
                         const uint8_t *data;
                         size_t size;
                 } output;
+                struct {
+                        const char *id, *mime_type, *metadata;
+                        const char *content_id; /* "" = data is all of it */
+                        const uint8_t *data;
+                        size_t size;
+                } display;
+                struct {
+                        const char *id;
+                        uint64_t offset;
+                        const uint8_t *data;
+                        size_t size;
+                        bool last;
+                } content;
                 struct Heartbeat heartbeat;
                 struct {
                         enum Stream stream;

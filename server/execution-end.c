@@ -68,6 +68,9 @@ static void fill_case(const struct Execution *e, struct Case *c) {
                 .output_bytes = e->limits.output_bytes,
                 .since_output = e->output.last_at ? e->ended - MIN(e->ended, e->output.last_at) : USEC_INFINITY,
                 .waiting_for = e->waiting_for,
+                .invalid = e->values.invalid,
+                .error = &e->values.error,
+                .note = e->values.note,
                 .failed_step = e->failure.step,
                 .failed_detail = e->failure.detail,
                 .failed_error = e->failure.error,
@@ -87,11 +90,49 @@ void execution_free_request(struct Execution *e) {
         request_done(&e->request);
 }
 
+/* A value that is too large for one message goes before the result, in pieces. */
+static void send_value(struct Execution *e) {
+        const struct Value *v = &e->result.value;
+
+        if (v->kind != VALUE_KIND_JSON || v->size <= CONTENT_WHOLE_MAX)
+                return;
+        for (size_t at = 0; at < v->size;) {
+                size_t n = MIN(v->size - at, (size_t) CONTENT_PIECE);
+                struct Event event = {
+                        .kind = EVENT_CONTENT,
+                        .content = { .id = VALUE_CONTENT_ID, .offset = at, .data = (const uint8_t *) v->json + at, .size = n,
+                                     .last = at + n == v->size },
+                };
+                int r = eventlog_add_copy(&e->log, &event);
+                if (r < 0) {
+                        log_full(LOG_ERR, r, e->id, "Failed to send the value: %m");
+                        return;
+                }
+                at += n;
+        }
+}
+
+/* What the cell's programs told becomes part of the result. */
+static void take_result(struct Execution *e) {
+        e->result.value = e->values.value;
+        e->values.value = (struct Value) {};
+        e->result.error = e->values.error;
+        e->values.error = (struct CodeError) {};
+        e->result.limits_hit |= e->values.limits_hit;
+        e->result.files = TAKE_PTR(e->files.list);
+        e->result.n_files = e->files.n;
+        e->files.n = 0;
+        e->result.files_truncated = e->files.truncated;
+        send_value(e);
+}
+
 static void execution_finish(struct Execution *e) {
         struct Case c;
         struct Event event = { .kind = EVENT_RESULT, .result = &e->result };
 
+        take_result(e);
         fill_case(e, &c);
+        c.error = &e->result.error;
         /* Only without a memory controller: it is of the main process alone, and comes after a kill of ours, too. */
         if (e->result.usage.memory_peak == 0)
                 e->result.usage.memory_peak = e->max_rss;
@@ -108,6 +149,10 @@ static void execution_finish(struct Execution *e) {
                 log_event(LOG_ERR, MESSAGE_SANDBOX_FAILED, 0, e->id, "%s", e->result.message);
         execution_audit(e, true);
         output_done(&e->output);
+        value_pipe_done(&e->values);
+        files_done(&e->files);
+        e->collect_pipe = close_fd(e->collect_pipe);
+        e->files_pipe = close_fd(e->files_pipe);
         execution_free_request(e);
         if (e->n_cursors == 0)
                 eventlog_shrink(&e->log);
@@ -117,10 +162,65 @@ static void execution_finish(struct Execution *e) {
         execution_unref(e);
 }
 
-void execution_on_drained(void *userdata) {
+/* The cell is not needed any more. */
+static void give_back(struct Execution *e) {
+        if (e->lease)
+                lease_close(e->lease);
+        execution_finish(e);
+}
+
+/* Whether anybody wants to know of its files, and they can be seen. */
+static bool wants_files(const struct Execution *e) {
+        bool nobody = e->trigger == TRIGGER_CANCEL && (e->cancel_reason == CANCEL_CLIENT_GONE || e->cancel_reason == CANCEL_SHUTDOWN);
+        return e->started && e->lease && e->trigger != TRIGGER_SANDBOX && !e->init_killed && !nobody && !e->values.invalid && e->collect_pipe >= 0;
+}
+
+static int ask_for_files(struct Execution *e) {
+        struct FileBase *base _cleanup_free_ = calloc(MAX(e->n_stamps, (size_t) 1), sizeof *base);
+        if (!base)
+                return -ENOMEM;
+        for (size_t i = 0; i < e->n_stamps; i++)
+                base[i] = (struct FileBase) { e->written[i], e->stamps[i] };
+        const struct FilesQuestion question = {
+                .base = base,
+                .n_base = e->n_stamps,
+                .patterns = (const char *const *) e->patterns,
+                .n_patterns = strv_length(e->patterns),
+                .content_max = e->limits.content_bytes - MIN(e->values.content_used, e->limits.content_bytes),
+        };
+        return files_ask(&e->files, e->owner->event, TAKE_FD(e->collect_pipe), TAKE_FD(e->files_pipe), &question);
+}
+
+/* Everything it said has been read. Then come its files. */
+static void on_drained(struct Execution *e) {
+        if (e->state != EXECUTION_DRAINING || !e->output_drained || !e->values_drained)
+                return;
+        if (wants_files(e)) {
+                int r = ask_for_files(e);
+                if (r >= 0)
+                        return; /* execution_on_files goes on */
+                log_full(LOG_ERR, r, e->id, "Failed to ask for the files of the cell: %m");
+                e->files.truncated = true;
+        }
+        give_back(e);
+}
+
+void execution_on_output_drained(void *userdata) {
+        struct Execution *e = userdata;
+        e->output_drained = true;
+        on_drained(e);
+}
+
+void execution_on_values_drained(void *userdata) {
+        struct Execution *e = userdata;
+        e->values_drained = true;
+        on_drained(e);
+}
+
+void execution_on_files(void *userdata) {
         struct Execution *e = userdata;
         if (e->state == EXECUTION_DRAINING)
-                execution_finish(e);
+                give_back(e);
 }
 
 /* Nothing of the run can act any more. */
@@ -133,8 +233,9 @@ void execution_collect(struct Execution *e) {
                 e->result.usage.wall = e->ended - e->started;
         evidence_final(&e->evidence, &e->result.usage, &e->result.limits_hit);
         evidence_done(&e->evidence);
-        if (e->lease)
-                lease_close(e->lease);
+        e->values_drained = !e->values.drain; /* there never was such a pipe */
+        if (!e->values_drained)
+                value_pipe_drain(&e->values);
         output_drain(&e->output);
 }
 

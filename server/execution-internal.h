@@ -10,8 +10,10 @@
 #include "server/lease/job.h"
 #include "server/lease/lease.h"
 #include "server/stream/eventlog.h"
+#include "server/stream/files.h"
 #include "server/stream/idle.h"
 #include "server/stream/output.h"
+#include "server/stream/value.h"
 #include "server/verdict/audit.h"
 #include "server/verdict/evidence.h"
 #include "server/verdict/verdict.h"
@@ -64,6 +66,14 @@ struct Execution {
         struct PipeWriter stdin_writer;
         bool job_sent, stdin_sent;
         struct Output output;
+        struct ValuePipe values;
+        struct Files files;
+        bool runner;             /* its program is one: it gives values */
+        int collect_pipe, files_pipe; /* to and from the cell's init; -EBADF = none */
+        char **written;          /* the code's file and the request's, in the order in which they are written */
+        char **patterns;         /* of files to collect */
+        struct FileStamp *stamps; /* of `written`, as far as they were reported */
+        size_t n_stamps;
         struct Idle idle;
         struct EvidenceFiles evidence;
         int report;
@@ -76,6 +86,7 @@ struct Execution {
         enum CancelReason cancel_reason;
         struct LeaseFailure failure;
         char waiting_for[128];
+        bool output_drained, values_drained;
         bool collected, main_exited, main_signaled, init_killed;
         int main_status;
         uint64_t max_rss; /* of the main process */
@@ -85,6 +96,7 @@ struct Execution {
         struct Refusal refusal;
         unsigned n_cursors;
         size_t held; /* bytes of its log that wait for their reader although it has finished and its place is free */
+        size_t kept_size; /* of its result, while it is kept */
 };
 
 enum ProbeState {
@@ -114,6 +126,8 @@ struct Executions {
         struct Execution *newest;
         struct Finished finished;
         size_t held;
+        size_t kept_size;           /* of all results kept */
+        struct ValueBudget values;
         struct Execution *buckets[TABLE_BUCKETS];  /* by id */
         struct Execution *requests[TABLE_BUCKETS]; /* by caller and request_id */
         struct Account *accounts;
@@ -187,7 +201,9 @@ void execution_stop_timers(struct Execution *e);
 void execution_free_request(struct Execution *e);
 void execution_release_place(struct Execution *e);
 void execution_audit(struct Execution *e, bool end);
-void execution_on_drained(void *userdata);
+void execution_on_output_drained(void *userdata);
+void execution_on_values_drained(void *userdata);
+void execution_on_files(void *userdata);
 
 /* executions.c */
 void executions_tell_ready(struct Executions *x);

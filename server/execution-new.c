@@ -64,6 +64,20 @@ static int hash_code(struct Execution *e, const struct Bytes *code) {
         return 0;
 }
 
+/* What outlives the request: the names that the files' stamps belong to, and what is to be collected. */
+static int copy_paths(struct Execution *e, const struct Request *request, const struct Runtime *runtime) {
+        int r = strv_extend(&e->written, runtime->code_name);
+
+        for (size_t i = 0; r >= 0 && i < request->n_files; i++)
+                r = strv_extend(&e->written, request->files[i].path);
+        for (size_t i = 0; r >= 0 && i < request->n_collect; i++)
+                r = strv_extend(&e->patterns, request->collect[i]);
+        if (r < 0)
+                return r;
+        e->stamps = calloc(strv_length(e->written), sizeof *e->stamps);
+        return e->stamps ? 0 : -ENOMEM;
+}
+
 static int fill(struct Execution *e, const struct Caller *caller, const struct Request *request, struct Plan *plan) {
         const struct RuntimeStatus *status = executions_runtime(e->owner, plan->runtime->key);
 
@@ -78,12 +92,15 @@ static int fill(struct Execution *e, const struct Caller *caller, const struct R
         e->heartbeat_interval = plan->heartbeat_interval;
         e->working_dir = TAKE_PTR(plan->working_dir);
         e->merge_streams = request->merge_streams;
+        e->runner = plan->runtime->runner;
         e->detached = request->detached;
         e->request_id = strdup(strempty(request->request_id));
         e->runtime = strdup(plan->runtime->key);
         if (!e->request_id || !e->runtime)
                 return -ENOMEM;
         int r = copy_labels(e, request);
+        if (r >= 0)
+                r = copy_paths(e, request, plan->runtime);
         if (r >= 0)
                 r = hash_code(e, &request->code);
         if (r >= 0)
@@ -97,13 +114,13 @@ static int create(struct Executions *x, const struct Caller *caller, const struc
         if (!e)
                 return -ENOMEM;
         e->owner = x;
-        e->report = -EBADF;
+        e->report = e->collect_pipe = e->files_pipe = -EBADF;
         e->job.writer.fd = e->stdin_writer.fd = -EBADF;
         evidence_init(&e->evidence);
         e->ticket = (struct Ticket) { .charge = plan->limits, .on_turn = ticket_on_turn, .on_refused = ticket_on_refused, .userdata = e };
         e->idle = (struct Idle) { .get_cpu = execution_get_cpu, .get_output = execution_get_output, .on_idle = execution_on_idle, .userdata = e };
         e->output = (struct Output) { .on_over = execution_on_output_over, .on_broken = execution_on_output_broken,
-                                       .on_drained = execution_on_drained, .userdata = e };
+                                       .on_drained = execution_on_output_drained, .userdata = e };
         int r = fill(e, caller, request, plan);
         if (r < 0)
                 return r;
@@ -115,6 +132,11 @@ static int create(struct Executions *x, const struct Caller *caller, const struc
         r = output_init(&e->output, x->event, &e->log, e->limits.output_bytes, audit_is_on(&x->audit));
         if (r < 0)
                 return r;
+        value_pipe_init(&e->values, &e->log, &x->values, e->limits.value_bytes, e->limits.content_bytes);
+        e->values.on_drained = execution_on_values_drained;
+        files_init(&e->files, &e->log);
+        e->files.on_done = execution_on_files;
+        e->values.userdata = e->files.userdata = e;
         *ret = TAKE_PTR(e);
         return 0;
 }

@@ -10,6 +10,13 @@
 #define START_DEADLINE (20 * USEC_PER_SEC)
 #define REPORT_PIPE (64 * KIB)
 
+static void take_stamps(struct Execution *e) {
+        size_t taken = report_take_stamps(e->report_bytes, e->report_size, e->stamps, &e->n_stamps, strv_length(e->written));
+
+        e->report_size -= taken;
+        memmove(e->report_bytes, e->report_bytes + taken, e->report_size);
+}
+
 /* Reads what is there. At its end: without a failure the program runs, else it could not be started. */
 static void report_read(struct Execution *e) {
         /* No more in one go than the pipe holds: whoever writes on and on may keep nobody else waiting. */
@@ -24,7 +31,8 @@ static void report_read(struct Execution *e) {
                 if (n <= 0)
                         break;
                 total += (size_t) n;
-                e->report_size = report_skip_files(e->report_bytes, e->report_size + (size_t) n);
+                e->report_size += (size_t) n;
+                take_stamps(e);
                 if (e->report_size == sizeof e->report_bytes)
                         break;
         }
@@ -92,6 +100,11 @@ static int start_pipes(struct Execution *e) {
                              lease_take_fd(e->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_STDERR));
         if (r < 0)
                 return r;
+        r = value_pipe_start(&e->values, event, lease_take_fd(e->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_VALUE));
+        if (r < 0)
+                return r;
+        e->collect_pipe = lease_take_fd(e->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_COLLECT);
+        e->files_pipe = lease_take_fd(e->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_FILES);
         e->report = lease_take_fd(e->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_REPORT);
         r = set_nonblock(e->report, true);
         if (r < 0)
@@ -109,7 +122,9 @@ static int start_pipes(struct Execution *e) {
         r = pipe_writer_start(&e->stdin_writer, event, lease_take_fd(e->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_STDIN), stdin_on_sent, e);
         if (r < 0)
                 return r;
-        return job_start(&e->job, event, lease_take_fd(e->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_JOB), &e->request, e->working_dir, job_on_sent, e);
+        const struct JobRunner runner = {e->runner, e->limits.value_bytes, e->limits.content_bytes};
+        return job_start(&e->job, event, lease_take_fd(e->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_JOB), &e->request, e->working_dir, &runner,
+                         job_on_sent, e);
 }
 
 static void lease_on_started(unsigned start, void *userdata) {

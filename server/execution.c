@@ -155,6 +155,8 @@ void execution_on_output_broken(int error, void *userdata) {
 void execution_on_log_room(void *userdata) {
         struct Execution *e = userdata;
         output_resume(&e->output);
+        value_pipe_resume(&e->values);
+        files_resume(&e->files);
 }
 
 static int execution_on_heartbeat(sd_event_source *source, uint64_t usec, void *userdata) {
@@ -236,6 +238,14 @@ struct Execution *execution_free(struct Execution *e) {
         execution_stop_timers(e);
         execution_free_request(e);
         output_done(&e->output);
+        value_pipe_done(&e->values);
+        files_done(&e->files);
+        close_fd(e->collect_pipe);
+        close_fd(e->files_pipe);
+        result_done(&e->result);
+        strv_free(e->written);
+        strv_free(e->patterns);
+        free(e->stamps);
         evidence_done(&e->evidence);
         eventlog_done(&e->log);
         for (size_t i = 0; i < e->n_labels; i++) {

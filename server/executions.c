@@ -26,6 +26,7 @@ static uint64_t max_executions(const struct Executions *x) {
 
 static void set_bounds(struct Executions *x) {
         gate_set_bounds(&x->gate, x->config, max_executions(x));
+        x->values.most = x->config->request_budget;
 }
 
 /* ---- runtimes ---- */

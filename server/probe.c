@@ -96,7 +96,7 @@ static void probe_on_started(unsigned start, void *userdata) {
         (void) set_nonblock(p->report, true);
         (void) close_fd(lease_take_fd(p->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_STDIN));
         int r = job_start(&p->job, p->owner->event, lease_take_fd(p->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_JOB), &p->request, "/workspace",
-                          probe_on_job_sent, p);
+                          &(const struct JobRunner) {}, probe_on_job_sent, p);
         if (r < 0)
                 probe_failed(p, "its job could not be sent");
 }
@@ -143,7 +143,7 @@ static void why_exited(struct Probe *p, bool signaled, int status, char why[256]
         struct Report report;
         ssize_t n = p->report >= 0 ? read(p->report, bytes, sizeof bytes) : -1;
 
-        if (n > 0 && report_parse(bytes, report_skip_files(bytes, (size_t) n), &report) > 0)
+        if (n > 0 && report_parse(bytes, (size_t) n, &report) > 0)
                 (void) snprintf(why, 256, "its cell failed at step '%s': %s", report.step, strerrordesc_np(report.error) ?: "unknown error");
         else
                 (void) snprintf(why, 256, "asked for its version it ended with %s %d; set version-args to words after which its interpreter ends with status 0 "

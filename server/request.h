@@ -43,6 +43,13 @@ struct Request {
         usec_t heartbeat_interval; /* 0 = not set */
         const char *working_dir;
         const char *timezone;
+        unsigned contract; /* numbers of glovebox.v1.Contract */
+        struct Bytes inputs, variables; /* size 0 = not given */
+        bool import_restrict;
+        const char *const *import_allowed;
+        size_t n_import_allowed;
+        const char *const *collect;
+        size_t n_collect;
         const struct RequestPair *labels;
         size_t n_labels;
         const char *isolation;

@@ -1,6 +1,7 @@
 /* The table of executions: by id, by age, by caller; and how long finished ones are kept. */
 #include "server/execution-internal.h"
 
+#define KEPT_SHARE 2 /* values, errors and lists of files that are kept may take this part of request-budget */
 #define KEEP_ALL_CALLERS 32768 /* finished ones in all: a few KiB each */
 
 #define HASH_START 2166136261u
@@ -107,6 +108,7 @@ static void unlink_from_finished(struct Executions *x, struct Account *a, struct
         TAILQ_REMOVE(&a->finished, e, account_finished_entry);
         a->n_finished--;
         x->n_finished--;
+        x->kept_size -= e->kept_size;
 }
 
 void table_remove(struct Execution *e) {
@@ -196,11 +198,15 @@ void table_on_finished(struct Execution *e) {
         x->n_finished++;
         a->n_finished++;
         e->kept = true;
+        e->kept_size = result_size(&e->result);
+        x->kept_size += e->kept_size;
         TAILQ_INSERT_TAIL(&x->finished, e, finished_entry);
         TAILQ_INSERT_TAIL(&a->finished, e, account_finished_entry);
         while (a->n_finished > MAX(x->config->keep_finished, (uint64_t) 1))
                 let_go(TAILQ_FIRST(&a->finished));
         while (x->n_finished > KEEP_ALL_CALLERS)
+                let_go(TAILQ_FIRST(&x->finished));
+        while (x->kept_size > x->config->request_budget / KEPT_SHARE && TAILQ_FIRST(&x->finished) != e)
                 let_go(TAILQ_FIRST(&x->finished));
         (void) sd_event_source_get_enabled(x->expiry, &enabled);
         if (enabled == SD_EVENT_OFF) {

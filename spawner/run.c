@@ -31,6 +31,7 @@ enum PipeName {
         PIPE_STDERR,
         PIPE_JOB,
         PIPE_REPORT,
+        PIPE_VALUE,
         PIPE_MAX_,
 };
 
@@ -41,7 +42,7 @@ static const struct {
 } pipe_table[PIPE_MAX_] = {
         [PIPE_STDIN] = {GLOVEBOX__INTERNAL__ROLE__ROLE_STDIN, 0},   [PIPE_STDOUT] = {GLOVEBOX__INTERNAL__ROLE__ROLE_STDOUT, 1},
         [PIPE_STDERR] = {GLOVEBOX__INTERNAL__ROLE__ROLE_STDERR, 1}, [PIPE_JOB] = {GLOVEBOX__INTERNAL__ROLE__ROLE_JOB, 0},
-        [PIPE_REPORT] = {GLOVEBOX__INTERNAL__ROLE__ROLE_REPORT, 1},
+        [PIPE_REPORT] = {GLOVEBOX__INTERNAL__ROLE__ROLE_REPORT, 1}, [PIPE_VALUE] = {GLOVEBOX__INTERNAL__ROLE__ROLE_VALUE, 1},
 };
 
 static const struct {
@@ -192,7 +193,7 @@ static int start_main(struct Run *run, const struct RunSetup *setup, const struc
                 .core_scheduling = setup->world->core_scheduling,
                 .landlock_abi = setup->world->landlock_abi,
                 .fds = {pipes->inside[PIPE_STDIN], pipes->inside[PIPE_STDOUT], pipes->inside[PIPE_STDERR], pipes->inside[PIPE_JOB],
-                        pipes->inside[PIPE_REPORT]},
+                        pipes->inside[PIPE_REPORT], pipes->inside[PIPE_VALUE]},
         };
         return clone_main(run, setup, &context);
 }

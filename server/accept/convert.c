@@ -17,9 +17,8 @@ struct Backing {
 
 /* Fields that do nothing yet: set, they are refused. */
 static const char *const not_built[] = {
-        "inputs_json", "variables_json", "collect", "network", "import_policy", "packages", "session_id", "mounts", "secrets",
+        "network", "packages", "session_id", "mounts", "secrets",
 };
-static const char *const not_built_limits[] = {"value_bytes", "content_bytes"};
 
 static void backing_free(void *userdata) {
         struct Backing *b = userdata;
@@ -50,23 +49,10 @@ static bool field_is_set(const ProtobufCMessage *message, const char *name) {
         }
 }
 
-static int refuse_not_built(struct Refusal *refusal, const char *prefix, const char *field) {
-        char path[64];
-
-        (void) snprintf(path, sizeof(path), "%s%s", prefix, field);
-        return refuse(refusal, REFUSE_UNIMPLEMENTED, path, "this server does not act on it yet; leave it out");
-}
-
 static int convert_check_built(const Glovebox__V1__ExecuteRequest *m, struct Refusal *refusal) {
         for (size_t i = 0; i < ELEMENTSOF(not_built); i++)
                 if (field_is_set(&m->base, not_built[i]))
-                        return refuse_not_built(refusal, "", not_built[i]);
-        for (size_t i = 0; m->limits && i < ELEMENTSOF(not_built_limits); i++)
-                if (field_is_set(&m->limits->base, not_built_limits[i]))
-                        return refuse_not_built(refusal, "limits.", not_built_limits[i]);
-        if (m->contract == GLOVEBOX__V1__CONTRACT__CONTRACT_MAIN || m->contract == GLOVEBOX__V1__CONTRACT__CONTRACT_RESULT)
-                return refuse(refusal, REFUSE_UNIMPLEMENTED, "contract",
-                              "only CONTRACT_AUTO and CONTRACT_SCRIPT are built; leave it out, and print what you want to know");
+                        return refuse(refusal, REFUSE_UNIMPLEMENTED, not_built[i], "this server does not act on it yet; leave it out");
         if (!isempty(m->isolation) && !streq(m->isolation, "native"))
                 return refuse(refusal, REFUSE_UNIMPLEMENTED, "isolation", "only \"native\" is built; leave it out");
         return 0;
@@ -199,6 +185,14 @@ static void request_point_into(struct Request *q, const Glovebox__V1__ExecuteReq
                 .labels = b->labels,
                 .n_labels = m->n_labels,
                 .isolation = m->isolation,
+                .contract = (unsigned) m->contract,
+                .inputs = {(const uint8_t *) m->inputs_json, strlen(m->inputs_json)},
+                .variables = {(const uint8_t *) m->variables_json, strlen(m->variables_json)},
+                .import_restrict = m->import_policy && m->import_policy->restrict_,
+                .import_allowed = m->import_policy ? (const char *const *) m->import_policy->allowed : NULL,
+                .n_import_allowed = m->import_policy ? m->import_policy->n_allowed : 0,
+                .collect = (const char *const *) m->collect,
+                .n_collect = m->n_collect,
                 .charged = b->parcel->charged,
         };
 }

@@ -1,10 +1,12 @@
 /* Execute: gathers what the program prints, answers once. */
 #include "server/accept/follow.h"
 #include "server/accept/method.h"
+#include "server/accept/parts.h"
 #include "server/accept/render.h"
 
 /* The result itself takes little; each stream is left some room beside a loud other one. */
 #define GATHERED_MAX (REPLY_MAX - 64 * KIB)
+#define PART_OVERHEAD 256 /* ids, type and lengths of a display or content */
 #define GATHERED_RESERVE (512 * KIB)
 #define GATHERED_IN_NEED (16 * KIB) /* of each stream, while many answers wait for their clients */
 
@@ -17,6 +19,7 @@ struct Gathered {
 struct Awaited {
         struct Follow follow;
         struct Gathered streams[STREAM_MAX_];
+        struct Parts parts;
 };
 
 static void gathered_add(struct Call *c, struct Gathered *g, size_t room, const uint8_t *data, size_t size) {
@@ -63,20 +66,42 @@ static void awaited_free_streams(struct Awaited *w) {
                 free(w->streams[i].data);
                 w->streams[i] = (struct Gathered) {};
         }
+        parts_done(&w->parts);
+}
+
+/* The result first, then its parts, then what was printed: that is what can be cut and said so. */
+static void awaited_fit(struct Awaited *w, const struct Result *result) {
+        struct Gathered *out = &w->streams[STREAM_STDOUT], *err = &w->streams[STREAM_STDERR];
+        size_t fixed = render_response_size(w->follow.execution, result) + 4 * KIB, room;
+
+        if (call_answers_pile_up(w->follow.call)) {
+                gathered_cut(out, GATHERED_IN_NEED);
+                gathered_cut(err, GATHERED_IN_NEED);
+                parts_cut(&w->parts, 0);
+        }
+        room = REPLY_MAX - MIN(fixed, (size_t) REPLY_MAX);
+        parts_cut(&w->parts, room);
+        for (size_t i = 0; i < w->parts.n; i++)
+                fixed += PART_OVERHEAD + strlen(w->parts.list[i].metadata);
+        room = REPLY_MAX - MIN(fixed + w->parts.bytes, (size_t) REPLY_MAX);
+        if (out->size + err->size <= room)
+                return;
+        /* The smaller stream keeps up to a half. */
+        size_t smaller = MIN(MIN(out->size, err->size), room / 2);
+        bool out_is_smaller = out->size <= err->size;
+        gathered_cut(out, out_is_smaller ? smaller : room - smaller);
+        gathered_cut(err, out_is_smaller ? room - smaller : smaller);
 }
 
 static void awaited_answer(struct Awaited *w, const struct Result *result) {
         struct Gathered *out = &w->streams[STREAM_STDOUT], *err = &w->streams[STREAM_STDERR];
         struct Result r = *result;
 
-        if (call_answers_pile_up(w->follow.call)) {
-                gathered_cut(out, GATHERED_IN_NEED);
-                gathered_cut(err, GATHERED_IN_NEED);
-        }
+        awaited_fit(w, result);
         r.stdout_truncated = r.stdout_truncated || out->cut;
         r.stderr_truncated = r.stderr_truncated || err->cut;
-        call_finish(w->follow.call,
-                    render_response(w->follow.execution, &r, &(struct iovec) {out->data, out->size}, &(struct iovec) {err->data, err->size}), NULL);
+        const struct iovec printed[] = {{out->data, out->size}, {err->data, err->size}};
+        call_finish(w->follow.call, render_response(w->follow.execution, &r, &printed[0], &printed[1], &w->parts), NULL);
         awaited_free_streams(w);
 }
 
@@ -89,6 +114,8 @@ static void awaited_go_on(void *state) {
         while (!c->gone && !c->finishing && (r = cursor_next(w->follow.cursor, &event)) > 0) {
                 if (event.kind == EVENT_OUTPUT)
                         awaited_gather(w, &event);
+                else if (event.kind == EVENT_DISPLAY || event.kind == EVENT_CONTENT)
+                        parts_add(&w->parts, c, &event);
                 else if (event.kind == EVENT_GAP) /* a detached execution overtook us */
                         w->streams[event.gap.stream].cut = true;
                 else if (event.kind == EVENT_RESULT)

@@ -9,6 +9,8 @@
 typedef Google__Protobuf__Duration Duration;
 typedef Google__Protobuf__Timestamp Timestamp;
 
+#define DISPLAY_CUT "cut" /* as the proto says of ExecuteResponse.displays */
+
 static void duration_set(Duration *d, usec_t t) {
         *d = (Duration) GOOGLE__PROTOBUF__DURATION__INIT;
         d->seconds = (int64_t) (t / USEC_PER_SEC);
@@ -115,7 +117,70 @@ static void render_exit(Glovebox__V1__Result *m, const struct Result *r) {
         }
 }
 
-static Glovebox__V1__Result *render_result(struct Arena *arena, const struct ExecutionView *v, const struct Result *r) {
+static void render_value(struct Arena *arena, Glovebox__V1__Result *m, const struct Value *v, bool in_pieces) {
+        m->value_lossy = v->lossy;
+        if (v->kind == VALUE_KIND_JSON && v->size > CONTENT_WHOLE_MAX && in_pieces) {
+                m->value_case = GLOVEBOX__V1__RESULT__VALUE_VALUE_CONTENT_ID;
+                m->value_content_id = (char *) VALUE_CONTENT_ID;
+        } else if (v->kind == VALUE_KIND_JSON) {
+                m->value_case = GLOVEBOX__V1__RESULT__VALUE_VALUE_JSON;
+                m->value_json = v->json;
+        } else if (v->kind == VALUE_KIND_ERROR) {
+                m->value_case = GLOVEBOX__V1__RESULT__VALUE_VALUE_ERROR;
+                m->value_error = ARENA_MESSAGE(arena, Glovebox__V1__ValueError, GLOVEBOX__V1__VALUE_ERROR__INIT);
+                m->value_error->path = (char *) strempty(v->path);
+                m->value_error->type = (Glovebox__V1__ValueErrorType) v->error;
+                m->value_error->message = (char *) strempty(v->message);
+        }
+}
+
+/* A reply has room for one message's worth, and no pieces come with it. */
+static void render_value_whole(struct Arena *arena, Glovebox__V1__Result *m, const struct Value *v, size_t room) {
+        static const char too_large[] = "The value does not fit into this reply of at most 3.5 MiB; use ExecuteStream.";
+        const struct Value fault = {.kind = VALUE_KIND_ERROR, .error = GLOVEBOX__V1__VALUE_ERROR_TYPE__VALUE_ERROR_TYPE_TOO_LARGE,
+                                    .path = (char *) "$", .message = (char *) too_large};
+        render_value(arena, m, v->kind == VALUE_KIND_JSON && v->size > room ? &fault : v, false);
+}
+
+static Glovebox__V1__ExecutionError *render_error(struct Arena *arena, const struct CodeError *e) {
+        Glovebox__V1__ExecutionError *m;
+
+        if (!e->set)
+                return NULL;
+        m = ARENA_MESSAGE(arena, Glovebox__V1__ExecutionError, GLOVEBOX__V1__EXECUTION_ERROR__INIT);
+        m->type = (char *) strempty(e->texts[ERROR_TEXT_TYPE]);
+        m->message = (char *) strempty(e->texts[ERROR_TEXT_MESSAGE]);
+        m->traceback = (char *) strempty(e->texts[ERROR_TEXT_TRACEBACK]);
+        m->source_line = (char *) strempty(e->texts[ERROR_TEXT_SOURCE_LINE]);
+        m->hint = (char *) strempty(e->texts[ERROR_TEXT_HINT]);
+        m->line = e->line;
+        m->column = e->column;
+        m->incomplete = e->incomplete;
+        m->truncated = e->truncated;
+        return m;
+}
+
+static void render_files(struct Arena *arena, Glovebox__V1__Result *m, const struct Result *r) {
+        m->n_files = r->n_files;
+        m->files = arena_get_array(arena, r->n_files, sizeof(*m->files));
+        for (size_t i = 0; i < r->n_files; i++) {
+                const struct ResultFile *f = &r->files[i];
+                Glovebox__V1__ResultFile *t = ARENA_MESSAGE(arena, Glovebox__V1__ResultFile, GLOVEBOX__V1__RESULT_FILE__INIT);
+
+                m->files[i] = t;
+                t->path = f->path;
+                t->path_escaped = f->escaped;
+                t->size_bytes = f->size;
+                t->mime_type = (char *) f->mime_type;
+                t->change = (Glovebox__V1__Change) f->change;
+                t->skipped = (Glovebox__V1__Skipped) f->skipped;
+                t->content_id = (char *) f->content_id;
+        }
+        m->files_truncated = r->files_truncated;
+}
+
+/* All but the value, the error and the files: what a list tells of each. */
+static Glovebox__V1__Result *render_brief(struct Arena *arena, const struct ExecutionView *v, const struct Result *r) {
         Glovebox__V1__Result *m = ARENA_MESSAGE(arena, Glovebox__V1__Result, GLOVEBOX__V1__RESULT__INIT);
 
         m->execution_id = (char *) v->id;
@@ -135,6 +200,14 @@ static Glovebox__V1__Result *render_result(struct Arena *arena, const struct Exe
         m->accepted_at = render_time(arena, r->accepted_at);
         m->started_at = render_time(arena, r->started_at);
         m->finished_at = render_time(arena, r->finished_at);
+        return m;
+}
+
+static Glovebox__V1__Result *render_result(struct Arena *arena, const struct ExecutionView *v, const struct Result *r) {
+        Glovebox__V1__Result *m = render_brief(arena, v, r);
+
+        m->error = render_error(arena, &r->error);
+        render_files(arena, m, r);
         return m;
 }
 
@@ -184,6 +257,33 @@ static Glovebox__V1__Gap *render_gap(struct Arena *arena, const struct Event *ev
         return m;
 }
 
+static Glovebox__V1__Display *render_display(struct Arena *arena, const struct Event *event) {
+        Glovebox__V1__Display *m = arena_get(arena, sizeof(*m));
+
+        glovebox__v1__display__init(m);
+        m->id = (char *) event->display.id;
+        m->mime_type = (char *) event->display.mime_type;
+        m->metadata_json = (char *) event->display.metadata;
+        if (*event->display.content_id) {
+                m->body_case = GLOVEBOX__V1__DISPLAY__BODY_CONTENT_ID;
+                m->content_id = (char *) event->display.content_id;
+        } else {
+                m->body_case = GLOVEBOX__V1__DISPLAY__BODY_DATA;
+                m->data = (ProtobufCBinaryData) {.data = (uint8_t *) event->display.data, .len = event->display.size};
+        }
+        return m;
+}
+
+static Glovebox__V1__Content *render_content(struct Arena *arena, const struct Event *event) {
+        Glovebox__V1__Content *m = ARENA_MESSAGE(arena, Glovebox__V1__Content, GLOVEBOX__V1__CONTENT__INIT);
+
+        m->content_id = (char *) event->content.id;
+        m->offset = event->content.offset;
+        m->data = (ProtobufCBinaryData) {.data = (uint8_t *) event->content.data, .len = event->content.size};
+        m->last = event->content.last;
+        return m;
+}
+
 /* The one that comes often: nothing is allocated but the bytes that gRPC sends. */
 static grpc_byte_buffer *render_output(Glovebox__V1__ExecutionEvent *m, const struct Event *event) {
         Glovebox__V1__Output output = GLOVEBOX__V1__OUTPUT__INIT;
@@ -221,6 +321,15 @@ static void render_rare(struct Arena *arena, struct Executions *x, struct Execut
         case EVENT_RESULT:
                 m->event_case = GLOVEBOX__V1__EXECUTION_EVENT__EVENT_RESULT;
                 m->result = render_result(arena, &v, event->result);
+                render_value(arena, m->result, &event->result->value, true);
+                break;
+        case EVENT_DISPLAY:
+                m->event_case = GLOVEBOX__V1__EXECUTION_EVENT__EVENT_DISPLAY;
+                m->display = render_display(arena, event);
+                break;
+        case EVENT_CONTENT:
+                m->event_case = GLOVEBOX__V1__EXECUTION_EVENT__EVENT_CONTENT;
+                m->content = render_content(arena, event);
                 break;
         case EVENT_OUTPUT:
                 break;
@@ -241,15 +350,67 @@ grpc_byte_buffer *render_event(struct Executions *x, struct Execution *e, const 
         return message_pack(&m.base);
 }
 
-grpc_byte_buffer *render_response(struct Execution *e, const struct Result *result, const struct iovec *out, const struct iovec *err) {
-        struct Arena arena _cleanup_(arena_done) = {};
-        Glovebox__V1__ExecuteResponse m = GLOVEBOX__V1__EXECUTE_RESPONSE__INIT;
+static Glovebox__V1__Result *render_whole(struct Arena *arena, struct Execution *e, const struct Result *result) {
         struct ExecutionView v = {};
+        Glovebox__V1__Result *m;
 
         execution_view(e, &v);
-        m.result = render_result(&arena, &v, result);
+        m = render_result(arena, &v, result);
+        render_value_whole(arena, m, &result->value, VALUE_IN_REPLY);
+        return m;
+}
+
+size_t render_response_size(struct Execution *e, const struct Result *result) {
+        struct Arena arena _cleanup_(arena_done) = {};
+
+        return protobuf_c_message_get_packed_size(&render_whole(&arena, e, result)->base);
+}
+
+static void render_parts(struct Arena *arena, const struct Parts *parts, Glovebox__V1__ExecuteResponse *m) {
+        m->displays = arena_get_array(arena, parts->n, sizeof(*m->displays));
+        m->contents = arena_get_array(arena, parts->n, sizeof(*m->contents));
+        for (size_t i = 0; i < parts->n; i++) {
+                const struct Part *p = &parts->list[i];
+                struct Event event = {.kind = EVENT_DISPLAY};
+
+                if (p->is_display) {
+                        event.display.id = p->id;
+                        event.display.mime_type = p->mime_type;
+                        event.display.metadata = p->metadata;
+                        event.display.content_id = p->cut ? DISPLAY_CUT : "";
+                        event.display.data = p->data;
+                        event.display.size = p->size;
+                        m->displays[m->n_displays++] = render_display(arena, &event);
+                } else if (!p->cut) {
+                        event.kind = EVENT_CONTENT;
+                        event.content.id = p->content_id;
+                        event.content.data = p->data;
+                        event.content.size = p->size;
+                        event.content.last = true;
+                        m->contents[m->n_contents++] = render_content(arena, &event);
+                }
+        }
+}
+
+/* What did not fit is told like what is above limits.content_bytes. */
+static void mark_cut_files(Glovebox__V1__Result *m, const struct Parts *parts) {
+        for (size_t i = 0; i < m->n_files; i++)
+                if (*m->files[i]->content_id && !parts_content(parts, m->files[i]->content_id)) {
+                        m->files[i]->content_id = (char *) "";
+                        m->files[i]->skipped = GLOVEBOX__V1__SKIPPED__SKIPPED_TOO_LARGE;
+                }
+}
+
+grpc_byte_buffer *render_response(struct Execution *e, const struct Result *result, const struct iovec *out, const struct iovec *err,
+                                  const struct Parts *parts) {
+        struct Arena arena _cleanup_(arena_done) = {};
+        Glovebox__V1__ExecuteResponse m = GLOVEBOX__V1__EXECUTE_RESPONSE__INIT;
+
+        m.result = render_whole(&arena, e, result);
         m.stdout = (ProtobufCBinaryData) {.data = out->iov_base, .len = out->iov_len};
         m.stderr = (ProtobufCBinaryData) {.data = err->iov_base, .len = err->iov_len};
+        render_parts(&arena, parts, &m);
+        mark_cut_files(m.result, parts);
         return message_pack(&m.base);
 }
 
@@ -263,7 +424,7 @@ static void render_labels(struct Arena *arena, const struct ExecutionView *v, Gl
         }
 }
 
-static Glovebox__V1__Execution *render_view(struct Arena *arena, struct Execution *e) {
+static Glovebox__V1__Execution *render_view(struct Arena *arena, struct Execution *e, bool whole) {
         Glovebox__V1__Execution *m = ARENA_MESSAGE(arena, Glovebox__V1__Execution, GLOVEBOX__V1__EXECUTION__INIT);
         struct ExecutionView v = {};
 
@@ -288,8 +449,11 @@ static Glovebox__V1__Execution *render_view(struct Arena *arena, struct Executio
         m->stdout_bytes = v.stdout_bytes;
         m->stderr_bytes = v.stderr_bytes;
         m->detached = v.detached;
-        if (v.state == EXECUTION_FINISHED && v.result)
-                m->result = render_result(arena, &v, v.result);
+        if (v.state != EXECUTION_FINISHED || !v.result)
+                return m;
+        m->result = whole ? render_result(arena, &v, v.result) : render_brief(arena, &v, v.result);
+        if (whole)
+                render_value_whole(arena, m->result, &v.result->value, VALUE_IN_REPLY);
         return m;
 }
 
@@ -297,7 +461,7 @@ grpc_byte_buffer *render_execution(struct Execution *e) {
         struct Arena arena _cleanup_(arena_done) = {};
         Glovebox__V1__GetExecutionResponse m = GLOVEBOX__V1__GET_EXECUTION_RESPONSE__INIT;
 
-        m.execution = render_view(&arena, e);
+        m.execution = render_view(&arena, e, true);
         return message_pack(&m.base);
 }
 
@@ -308,7 +472,7 @@ grpc_byte_buffer *render_page(struct Execution *const *executions, size_t n, con
         m.n_executions = n;
         m.executions = arena_get_array(&arena, n, sizeof(*m.executions));
         for (size_t i = 0; i < n; i++)
-                m.executions[i] = render_view(&arena, executions[i]);
+                m.executions[i] = render_view(&arena, executions[i], false);
         m.next_page_token = (char *) next_page_token;
         if (n > 1 && protobuf_c_message_get_packed_size(&m.base) > REPLY_MAX)
                 return NULL;

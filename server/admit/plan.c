@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "server/admit/code.h"
 #include "server/admit/workspace.h"
 
 #define REQUEST_ID_MAX 128
@@ -248,10 +249,15 @@ static int check_workspace(struct Check *c) {
         return workspace_working_dir(c->request, &c->plan->working_dir, c->refusal);
 }
 
+static int check_contract(struct Check *c) {
+        return code_check(c->request, c->plan->runtime, c->refusal);
+}
+
 /* In this order: later ones need what earlier ones found. */
 static int (*const checks[])(struct Check *c) = {
         check_request_id, check_runtime, check_code,     check_strings,  check_stdin,  check_profile,
         check_limits,     check_idle,    check_heartbeat, check_timezone, check_labels, check_workspace,
+        check_contract,
 };
 
 int plan_make(const struct Config *config, char *const *not_enforced, const struct Request *request, struct Plan *ret, struct Refusal *refusal) {

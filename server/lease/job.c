@@ -12,6 +12,8 @@ static size_t pieces_of(size_t size) {
 static size_t count_records(const struct Request *r) {
         size_t n = 4 + r->n_env + r->n_args + pieces_of(r->code.size);
 
+        n += 5 + pieces_of(r->inputs.size) + pieces_of(r->variables.size) + r->n_import_allowed;
+
         for (size_t i = 0; i < r->n_files; i++)
                 n += 1 + pieces_of(r->files[i].content.size);
         return n;
@@ -79,7 +81,36 @@ static int add_args(struct Job *j, const struct Request *request) {
         return 0;
 }
 
-static int add_all(struct Job *j, const struct Request *request, const char *working_dir) {
+static int add_number(struct Job *j, enum JobType type, uint8_t to[8], uint64_t n) {
+        for (int i = 0; i < 8; i++)
+                to[i] = (uint8_t) (n >> (8 * i));
+        return add_record(j, type, -1, to, 8);
+}
+
+static int add_imports(struct Job *j, const struct Request *request) {
+        int r = request->import_restrict ? add_record(j, JOB_IMPORT_RESTRICT, -1, "", 0) : 0;
+        for (size_t i = 0; r >= 0 && i < request->n_import_allowed; i++)
+                r = add_string(j, JOB_IMPORT_ALLOWED, request->import_allowed[i]);
+        return r;
+}
+
+static int add_runner(struct Job *j, const struct Request *request, const struct JobRunner *runner) {
+        j->contract = (uint8_t) MAX(request->contract, 1u); /* AUTO */
+        int r = add_record(j, JOB_CONTRACT, -1, &j->contract, 1);
+        if (r >= 0)
+                r = add_bytes(j, JOB_INPUTS, &request->inputs);
+        if (r >= 0)
+                r = add_bytes(j, JOB_VARIABLES, &request->variables);
+        if (r >= 0)
+                r = add_imports(j, request);
+        if (r >= 0)
+                r = add_number(j, JOB_VALUE_MAX, j->numbers[0], runner->value_max);
+        if (r >= 0)
+                r = add_number(j, JOB_CONTENT_MAX, j->numbers[1], runner->content_max);
+        return r < 0 ? r : add_record(j, JOB_RUNNER_END, -1, "", 0);
+}
+
+static int add_all(struct Job *j, const struct Request *request, const char *working_dir, const struct JobRunner *runner) {
         int r = add_env(j, request);
         if (r >= 0)
                 r = add_args(j, request);
@@ -91,11 +122,13 @@ static int add_all(struct Job *j, const struct Request *request, const char *wor
                 r = add_string(j, JOB_TIMEZONE, request->timezone);
         if (r >= 0)
                 r = add_string(j, JOB_WORKING_DIR, working_dir);
-        return r < 0 ? r : add_record(j, JOB_END, -1, "", 0);
+        if (r >= 0)
+                r = add_record(j, JOB_END, -1, "", 0);
+        return r < 0 || !runner->wanted ? r : add_runner(j, request, runner);
 }
 
 int job_start(struct Job *j, sd_event *event, int fd, const struct Request *request, const char *working_dir,
-              void (*on_done)(struct PipeWriter *w, int error, void *userdata), void *userdata) {
+              const struct JobRunner *runner, void (*on_done)(struct PipeWriter *w, int error, void *userdata), void *userdata) {
         int owned _cleanup_close_ = fd;
 
         *j = (struct Job) { .writer = PIPE_WRITER_NULL };
@@ -103,7 +136,7 @@ int job_start(struct Job *j, sd_event *event, int fd, const struct Request *requ
         j->headers = calloc(j->n_allocated, sizeof *j->headers);
         if (!j->headers)
                 return -ENOMEM;
-        int r = add_all(j, request, working_dir);
+        int r = add_all(j, request, working_dir, runner);
         if (r < 0)
                 return r;
         return pipe_writer_start(&j->writer, event, TAKE_FD(owned), on_done, userdata);

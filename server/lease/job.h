@@ -9,9 +9,16 @@ struct Job {
         uint8_t (*headers)[9]; /* record headers (with the flags byte of JOB_FILE), referred to by the writer */
         size_t n_headers, n_allocated;
         char **strings;        /* NAME=VALUE */
+        uint8_t contract, numbers[2][8];
+};
+
+/* What the runner of a request gets besides. */
+struct JobRunner {
+        bool wanted; /* the runtime has one */
+        uint64_t value_max, content_max;
 };
 
 /* Takes fd. request must live until on_done. */
 int job_start(struct Job *j, sd_event *event, int fd, const struct Request *request, const char *working_dir,
-              void (*on_done)(struct PipeWriter *w, int error, void *userdata), void *userdata);
+              const struct JobRunner *runner, void (*on_done)(struct PipeWriter *w, int error, void *userdata), void *userdata);
 void job_done(struct Job *j);

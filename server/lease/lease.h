@@ -6,7 +6,7 @@
 #include "common/wire.h"
 
 /* Descriptors of a run, by Role of the internal protocol. */
-#define LEASE_ROLES (GLOVEBOX__INTERNAL__ROLE__ROLE_IO_PRESSURE + 1) /* the last one */
+#define LEASE_ROLES (GLOVEBOX__INTERNAL__ROLE__ROLE_FILES + 1) /* the last one */
 
 struct LeaseFailure {
         char step[64];

@@ -1,7 +1,7 @@
-/* What comes up the report pipe before the program runs: how the files were when they had been written, and if it could not be started, why. */
+/* What comes up the report pipe before the program runs: the stamps of the files that were written, and, when it could not be started, why. */
 #pragma once
 
-#include "common/util.h"
+#include "common/collect.h"
 
 #define REPORT_STEP_MAX 64
 
@@ -10,7 +10,7 @@ struct Report {
         int error;                  /* errno */
 };
 
-/* Takes whole records of files from the front away; the size of what is left. */
-size_t report_skip_files(uint8_t *bytes, size_t size);
-/* Of what is left then. The bytes come from a cell. 0 = nothing was reported, 1 = *ret is, -EBADMSG = neither. */
+/* Takes stamps off the front: how many bytes were taken, of stamps put behind those that stamps[*n] has, of which there may be at most most. */
+size_t report_take_stamps(const uint8_t *bytes, size_t size, struct FileStamp *stamps, size_t *n, size_t most);
+/* What is left at the end. The bytes come from a cell. 0 = nothing was reported, 1 = *ret is, -EBADMSG = neither. */
 int report_parse(const uint8_t *bytes, size_t size, struct Report *ret);

@@ -3,7 +3,7 @@
 
 struct Record {
         struct Record *next;
-        struct Event event; /* of output: data is not set */
+        struct Event event; /* of output: data is not set; of displays and content: points into data */
         size_t allocated;
         uint8_t *data;
 };
@@ -17,11 +17,12 @@ static void record_free(struct Record *r) {
 DEFINE_CLEANUP(struct Record *, record_free)
 
 static bool record_is_droppable(const struct Record *r) {
-        return r->event.kind == EVENT_OUTPUT || r->event.kind == EVENT_HEARTBEAT;
+        enum EventKind kind = r->event.kind;
+        return kind == EVENT_OUTPUT || kind == EVENT_HEARTBEAT || kind == EVENT_DISPLAY || kind == EVENT_CONTENT;
 }
 
 static size_t record_charge(const struct Record *r) {
-        return sizeof *r + (r->event.kind == EVENT_OUTPUT ? r->event.output.size : 0);
+        return sizeof *r + (r->event.kind == EVENT_OUTPUT ? r->event.output.size : r->allocated);
 }
 
 static int eventlog_on_gathered(sd_event_source *source, uint64_t usec, void *userdata) {
@@ -167,6 +168,70 @@ int eventlog_add(struct EventLog *l, const struct Event *event, bool complete) {
         l->complete = complete;
         if (event->kind == EVENT_HEARTBEAT)
                 l->last_heartbeat = l->last_seq;
+        if (!eventlog_has_lead(l))
+                drop_oldest(l, OUTPUT_HELD);
+        eventlog_wake(l);
+        return 0;
+}
+
+/* A string or bytes of an event, copied behind those before. */
+static const void *store(struct Record *r, size_t *at, const void *bytes, size_t size) {
+        void *to = r->data + *at;
+        if (size > 0)
+                memcpy(to, bytes, size);
+        *at += size;
+        return to;
+}
+
+static const char *store_string(struct Record *r, size_t *at, const char *s) {
+        return store(r, at, s, strlen(s) + 1);
+}
+
+static size_t size_of_copy(const struct Event *e) {
+        if (e->kind == EVENT_CONTENT)
+                return strlen(e->content.id) + 1 + e->content.size;
+        return strlen(e->display.id) + strlen(e->display.mime_type) + strlen(e->display.metadata) + strlen(e->display.content_id) + 4 +
+               e->display.size;
+}
+
+/* Of a display or a piece of content, which the caller still owns. */
+static int make_copy(const struct Event *from, struct Event *event, struct Record *holder) {
+        size_t at = 0;
+
+        holder->allocated = size_of_copy(from);
+        holder->data = malloc(holder->allocated);
+        if (!holder->data)
+                return -ENOMEM;
+        *event = *from;
+        if (from->kind == EVENT_CONTENT) {
+                event->content.id = store_string(holder, &at, from->content.id);
+                event->content.data = store(holder, &at, from->content.data, from->content.size);
+                return 0;
+        }
+        event->display.id = store_string(holder, &at, from->display.id);
+        event->display.mime_type = store_string(holder, &at, from->display.mime_type);
+        event->display.metadata = store_string(holder, &at, from->display.metadata);
+        event->display.content_id = store_string(holder, &at, from->display.content_id);
+        event->display.data = store(holder, &at, from->display.data, from->display.size);
+        return 0;
+}
+
+int eventlog_add_copy(struct EventLog *l, const struct Event *event) {
+        struct Record holder = {};
+        struct Event copy;
+
+        eventlog_seal(l);
+        int r = make_copy(event, &copy, &holder);
+        if (r < 0)
+                return r;
+        r = append(l, &copy, NULL, 0);
+        if (r < 0) {
+                free(holder.data);
+                return r;
+        }
+        l->last->data = holder.data;
+        l->last->allocated = holder.allocated;
+        l->charged += holder.allocated;
         if (!eventlog_has_lead(l))
                 drop_oldest(l, OUTPUT_HELD);
         eventlog_wake(l);

@@ -47,6 +47,8 @@ void eventlog_done(struct EventLog *l);
 
 /* Adds an event whose seq and elapsed are filled in here. Not for output. complete: it is the last. */
 int eventlog_add(struct EventLog *l, const struct Event *event, bool complete);
+/* Adds a display or a piece of content, copied. */
+int eventlog_add_copy(struct EventLog *l, const struct Event *event);
 /* Adds bytes of a stream; size <= OUTPUT_RECORD_MAX. */
 int eventlog_add_output(struct EventLog *l, enum Stream stream, const uint8_t *data, size_t size);
 /* Nothing more is added to the open record. */

@@ -58,14 +58,51 @@ const char *format_time(usec_t t, char *buffer, size_t size) {
         return buffer;
 }
 
+/* A message that was cut in the middle of a character loses it. */
+static void trim(char *text) {
+        size_t n = strlen(text);
+        while (n > 0 && !utf8_is_valid(text, n))
+                text[--n] = 0;
+}
+
 static void PRINTF_LIKE(2, 3) say(struct Result *r, const char *format, ...) {
         va_list ap;
         va_start(ap, format);
         (void) vsnprintf(r->message, sizeof r->message, format, ap);
         va_end(ap);
+        trim(r->message);
+}
+
+/* ": ZeroDivisionError: division by zero (line 3)", as far as the runner told it. The first line says enough. */
+static const char *what_error(const struct Case *c, char *buffer, size_t size) {
+        const struct CodeError *e = c->error;
+        char line[32] = "";
+
+        buffer[0] = 0;
+        if (!e || !e->set || isempty(e->texts[ERROR_TEXT_TYPE]))
+                return buffer;
+        const char *message = strempty(e->texts[ERROR_TEXT_MESSAGE]);
+        if (e->line)
+                (void) snprintf(line, sizeof line, " (line %u)", e->line);
+        (void) snprintf(buffer, size, ": %.100s%s%.*s%s", e->texts[ERROR_TEXT_TYPE], *message ? ": " : "", (int) MIN(strcspn(message, "\n"), (size_t) 250),
+                        message, line);
+        return buffer;
+}
+
+static void by_invalid(const struct Case *c, struct Result *r) {
+        char error[400];
+        r->outcome = OUTCOME_INVALID_CODE;
+        r->exit = EXIT_UNSET;
+        r->status = 0;
+        if (c->error && c->error->incomplete)
+                say(r, "Nothing ran, because the code looks cut off; generate it again, whole%s.", what_error(c, error, sizeof error));
+        else
+                say(r, "Nothing ran, because the code is not valid%s.", what_error(c, error, sizeof error));
 }
 
 static void by_exit(const struct Case *c, struct Result *r) {
+        char error[400];
+
         if (c->main_signaled) {
                 const char *name = sigabbrev_np(c->main_status);
                 r->outcome = OUTCOME_SIGNALED;
@@ -77,7 +114,7 @@ static void by_exit(const struct Case *c, struct Result *r) {
         } else if (c->main_status != 0) {
                 r->outcome = OUTCOME_FAILED;
                 r->exit = EXIT_CODE;
-                say(r, "The program ended with exit status %d.", c->main_status);
+                say(r, "The program ended with exit status %d%s.", c->main_status, what_error(c, error, sizeof error));
         } else {
                 r->outcome = OUTCOME_COMPLETED;
                 r->exit = EXIT_CODE;
@@ -131,7 +168,7 @@ static void by_memory(const struct Case *c, struct Result *r) {
         r->exit = EXIT_UNSET;
         r->status = 0;
         if (c->limits_hit & 1u << LIMIT_HIT_MEMORY)
-                say(r, "The program needed more memory than limits.memory_bytes, and the kernel killed it.");
+                say(r, "The program needed more memory than limits.memory_bytes, and the kernel killed it; ask for more, or work on less at a time.");
         else
                 say(r, "The kernel killed the program for memory, though it stayed within limits.memory_bytes: the machine was full, or the cell "
                        "with what earlier executions left in it.");
@@ -166,6 +203,8 @@ static void by_unprompted_exit(const struct Case *c, struct Result *r) {
                 by_memory(c, r);
         else if (c->out_over || c->err_over)
                 by_output(c, r);
+        else if (c->invalid)
+                by_invalid(c, r);
         else
                 by_exit(c, r);
 }
@@ -183,4 +222,9 @@ void verdict(const struct Case *c, struct Result *r) {
         if (c->out_over || c->err_over)
                 r->limits_hit |= 1u << LIMIT_HIT_OUTPUT;
         by[c->trigger](c, r);
+        if (!isempty(c->note)) {
+                size_t n = strlen(r->message);
+                (void) snprintf(r->message + n, sizeof r->message - n, " %s", c->note);
+                trim(r->message);
+        }
 }

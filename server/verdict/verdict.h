@@ -30,6 +30,9 @@ struct Case {
         usec_t since_output;  /* from the last output to the end; USEC_INFINITY = it printed nothing */
         bool idle_is_silence;    /* computing counted as idle, too */
         const char *waiting_for; /* what it waited for when idle; NULL or "" = not known */
+        bool invalid;         /* the runner said so before the code ran */
+        const struct CodeError *error; /* set = the runner told of one */
+        const char *note;        /* ends the message; "" = none */
         const char *failed_step, *failed_detail;
         int failed_error;
 };

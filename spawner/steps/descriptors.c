@@ -1,4 +1,4 @@
-/* The five descriptors of a program at their numbers, the next program at the sixth, and nothing else. */
+/* The descriptors of a program at their numbers, the next program at the number after them, and nothing else. */
 #include <fcntl.h>
 #include <sys/syscall.h>
 

@@ -9,7 +9,8 @@
 enum {
         STEP_FD_JOB = 3,
         STEP_FD_REPORT = 4,
-        STEP_FD_COUNT = 5,
+        STEP_FD_VALUE = 5,
+        STEP_FD_COUNT = 6,
 };
 
 struct SeccompProgram;
@@ -18,7 +19,7 @@ struct StepContext {
         int init;                /* pidfd of the cell's init */
         uid_t user;              /* as called inside the cell; the gid too */
         uint64_t max_processes;
-        int fds[STEP_FD_COUNT];  /* what becomes 0, 1, 2, job, report */
+        int fds[STEP_FD_COUNT];  /* what becomes 0, 1, 2, job, report, value */
         int program;             /* sealed memfd of glovebox-start */
         const struct SeccompProgram *seccomp; /* NULL = waived */
         int landlock_abi;        /* as landlock_abi() says; below 1 the step fails */

@@ -431,19 +431,12 @@ def test_labels_are_shown_in_list_get_and_audit(daemon):
 # what is refused
 
 NOT_BUILT = {
-    "inputs_json": request(inputs_json="{}"),
-    "variables_json": request(variables_json="{}"),
-    "collect": request(collect=["*"]),
     "network": request(network=pb.NetworkPolicy()),
-    "import_policy": request(import_policy=pb.ImportPolicy()),
     "packages": request(packages=["numpy"]),
     "session_id": request(session_id="s"),
     "mounts": pb.ExecuteRequest(runtime="bash", mounts=[pb.Mount(name="m", path="/x")]),
     "secrets": pb.ExecuteRequest(runtime="bash", secrets=[pb.Secret(env="A", value="b")]),
-    "contract": request(contract=pb.CONTRACT_MAIN),
     "isolation": request(isolation="gvisor"),
-    "limits.value_bytes": request(value_bytes=1024),
-    "limits.content_bytes": request(content_bytes=1024),
 }
 
 
@@ -452,11 +445,6 @@ def test_what_is_not_built_is_refused(daemon, field):
     """A field the server does not act on yet is UNIMPLEMENTED and named, never ignored."""
     refused = daemon.refused(NOT_BUILT[field])
     assert refused.code == CODES.UNIMPLEMENTED and field in refused.message, refused
-
-
-def test_contract_result_is_refused_too(daemon):
-    """Both contracts that give a value wait for the runners."""
-    assert daemon.refused(request(contract=pb.CONTRACT_RESULT)).code == CODES.UNIMPLEMENTED
 
 
 def test_native_isolation_may_be_named(daemon):

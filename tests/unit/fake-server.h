@@ -11,7 +11,7 @@
 
 #define CASE(name) GLOVEBOX__INTERNAL__FROM_SPAWNER__MESSAGE_##name
 #define ROLE(name) GLOVEBOX__INTERNAL__ROLE__ROLE_##name
-#define ROLE_COUNT (ROLE(IO_PRESSURE) + 1) /* the last one */
+#define ROLE_COUNT (ROLE(FILES) + 1) /* the last one */
 
 struct FakeServer {
         char folder[64], program[4096 + 32];
