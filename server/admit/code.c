@@ -83,35 +83,15 @@ static int check_imports(const struct Request *r, const struct Runtime *runtime,
         return 0;
 }
 
-/* Which part of a path is wrong in any case; what a pattern matches, the cell's init says. */
-static const char *pattern_fault(const char *pattern) {
-        size_t n = strlen(pattern);
-
-        if (n == 0)
-                return "is empty";
-        if (n > COLLECT_PATTERN_MAX)
-                return "is longer than 1024 bytes";
-        if (*pattern == '/')
-                return "must be relative to /workspace";
-        for (const char *p = pattern;; p++) {
-                size_t part = strcspn(p, "/");
-                if (part == 2 && p[0] == '.' && p[1] == '.')
-                        return "holds '..'; only files of the workspace can be collected";
-                p += part;
-                if (!*p)
-                        return NULL;
-        }
-}
-
 static int check_collect(const struct Request *r, const struct Runtime *runtime, struct Refusal *refusal) {
         if (r->n_collect > COLLECT_PATTERNS_MAX)
                 return refuse(refusal, REFUSE_INVALID_ARGUMENT, "collect", "%zu patterns are more than the %d allowed", r->n_collect, COLLECT_PATTERNS_MAX);
         for (size_t i = 0; i < r->n_collect; i++) {
-                const char *fault = pattern_fault(r->collect[i]);
+                const char *fault = path_pattern_check(r->collect[i], strlen(r->collect[i]));
                 char field[32];
                 (void) snprintf(field, sizeof field, "collect[%zu]", i);
                 if (fault)
-                        return refuse(refusal, REFUSE_INVALID_ARGUMENT, field, "%s", fault);
+                        return refuse(refusal, REFUSE_INVALID_ARGUMENT, field, "the pattern %s", fault);
         }
         return 0;
 }

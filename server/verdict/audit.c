@@ -99,6 +99,8 @@ static void put_request(json_t *o, const struct Request *q, enum AuditCode code)
         put(o, "n_args", json_integer((json_int_t) q->n_args));
         put(o, "stdin_size", json_integer((json_int_t) q->stdin_bytes.size));
         put(o, "code_size", json_integer((json_int_t) q->code.size));
+        put(o, "inputs_size", json_integer((json_int_t) q->inputs.size));
+        put(o, "variables_size", json_integer((json_int_t) q->variables.size));
         put_string(o, "working_dir", q->working_dir);
         put_string(o, "timezone", q->timezone);
         if (code == AUDIT_CODE_FULL)
@@ -119,6 +121,37 @@ static json_t *usage_to_json(const struct Usage *u) {
         put_seconds(o, "memory_stalled", u->memory_stalled);
         put_seconds(o, "io_stalled", u->io_stalled);
         return o;
+}
+
+/* What changed, without what was only asked for. */
+static json_t *files_to_json(const struct Result *r) {
+        static const char *const changes[] = {"", "ADDED", "MODIFIED", "DELETED"};
+        json_t *list = json_array();
+
+        for (size_t i = 0; i < r->n_files; i++) {
+                const struct ResultFile *f = &r->files[i];
+                if (f->change == 0 || f->change >= ELEMENTSOF(changes))
+                        continue;
+                json_t *o = json_object();
+                put_string(o, "path", f->path);
+                put_string(o, "change", changes[f->change]);
+                put(o, "size", json_integer((json_int_t) f->size));
+                (void) json_array_append_new(list, o);
+        }
+        return list;
+}
+
+/* The error's type and place; its text may be the caller's data, as the value is. */
+static void put_values(json_t *o, const struct Result *r) {
+        if (r->value.kind == VALUE_KIND_JSON)
+                put(o, "value_size", json_integer((json_int_t) r->value.size));
+        if (r->error.set) {
+                put_string(o, "error_type", strempty(r->error.texts[ERROR_TEXT_TYPE]));
+                put(o, "error_line", json_integer(r->error.line));
+        }
+        put(o, "changes", files_to_json(r));
+        if (r->files_truncated)
+                put(o, "changes_truncated", json_true());
 }
 
 static void put_result(json_t *o, const struct Result *r) {
@@ -142,6 +175,7 @@ static void put_result(json_t *o, const struct Result *r) {
                         (void) json_array_append_new(hit, json_string(limits[i]));
         put(o, "limits_hit", hit);
         put(o, "usage", usage_to_json(&r->usage));
+        put_values(o, r);
 }
 
 static json_t *outputs_to_json(const struct AuditRecord *r) {
