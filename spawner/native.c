@@ -221,7 +221,8 @@ static int native_usage(struct Cell *c, struct CellUsage *ret) {
 
 static int native_kill(struct Cell *c) {
         struct Native *n = c->impl;
-        return n->run.has_leaf ? cgroup_kill(n->run.leaf.dir) : 0;
+        int r = n->run.has_leaf ? cgroup_kill(n->run.leaf.dir) : 0;
+        return r < 0 || !n->run.has_leaf ? r : leaf_hurry(&n->run.leaf, cgroups(n)->controllers);
 }
 
 static bool native_is_over(struct Cell *c) {
@@ -329,6 +330,8 @@ static void native_destroy_go_on(struct Native *n) {
                 /* The whole cell: both leaves. */
                 int r = cgroup_freeze(n->cgroup->dir, true);
                 int q = cgroup_kill(n->cgroup->dir);
+                if (q >= 0 && n->run.has_leaf)
+                        q = leaf_hurry(&n->run.leaf, cgroups(n)->controllers);
                 if (r < 0 || q < 0)
                         log_warning_errno(q < 0 ? q : r, "Failed to kill cell %" PRIu64 ", trying by its init alone: %m", n->cell->number);
                 if (n->init >= 0 && syscall(SYS_pidfd_send_signal, n->init, SIGKILL, NULL, 0) < 0 && errno != ESRCH)

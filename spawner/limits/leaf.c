@@ -110,3 +110,7 @@ int cgroup_freeze(int dir, bool frozen) {
 int cgroup_kill(int dir) {
         return write_if_there(dir, "cgroup.kill", "1");
 }
+
+int leaf_hurry(const struct Leaf *l, unsigned controllers) {
+        return controllers & CONTROLLER_CPU ? write_if_there(l->dir, "cpu.max", "max") : 0;
+}

@@ -18,6 +18,9 @@ void leaf_done(struct Leaf *l);
 /* 1 = a live process is in it, 0 = none. */
 int leaf_is_populated(const struct Leaf *l);
 
+/* Once it is killed: what dies still needs the processor to give back what it holds, which would take minutes within a hundredth of a core. */
+int leaf_hurry(const struct Leaf *l, unsigned controllers);
+
 /* On any cgroup folder. */
 int cgroup_freeze(int dir, bool frozen);
 int cgroup_kill(int dir);

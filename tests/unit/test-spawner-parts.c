@@ -6,7 +6,9 @@
 #include <stdio.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
 #include <math.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 
 #include "common/job.h"
@@ -30,6 +32,25 @@ static void test_events(void **state) {
         assert_int_equal(cgroup_events_populated("populated 2\n"), -EBADMSG);
         assert_int_equal(cgroup_events_populated("frozen 0\n"), -EBADMSG);
         assert_int_equal(cgroup_events_populated(""), -EBADMSG);
+}
+
+/* What is killed gets the whole processor to die; nothing is written where there is no such controller, and a leaf that is gone is no fault. */
+static void test_hurry(void **state) {
+        char folder[] = "/tmp/glovebox-unit.XXXXXX", text[64];
+        assert_non_null(mkdtemp(folder));
+        struct Leaf leaf = {.dir = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC)};
+        assert_int_equal(leaf_hurry(&leaf, CONTROLLER_CPU), 0);
+        int quota = openat(leaf.dir, "cpu.max", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        assert_int_equal(write(quota, "7", 1), 1);
+        assert_int_equal(leaf_hurry(&leaf, CONTROLLER_ALL & ~CONTROLLER_CPU), 0);
+        assert_true(read_small(quota, text, sizeof text) == 1 && text[0] == '7');
+        assert_int_equal(leaf_hurry(&leaf, CONTROLLER_CPU), 0);
+        assert_int_equal(read_small(quota, text, sizeof text), 3);
+        assert_string_equal(text, "max");
+        close(quota);
+        assert_int_equal(unlinkat(leaf.dir, "cpu.max", 0), 0);
+        close(leaf.dir);
+        assert_int_equal(rmdir(folder), 0);
 }
 
 static void test_tree(void **state) {
@@ -456,6 +477,7 @@ static void test_reload(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_events),          cmocka_unit_test(test_tree),
+                cmocka_unit_test(test_hurry),
                 cmocka_unit_test(test_slots),           cmocka_unit_test(test_range),
                 cmocka_unit_test(test_job_head),        cmocka_unit_test(test_job_head_is_bounded),
                 cmocka_unit_test(test_records_are_strict), cmocka_unit_test(test_states),
