@@ -191,6 +191,12 @@ bool utf8_is_valid(const char *s, size_t length) {
         return true;
 }
 
+/* Texts are kept for long: without the room that was reserved for the worst case. */
+static char *fitting(char *text, const char *end) {
+        char *smaller = realloc(text, (size_t) (end - text) + 1);
+        return smaller ? smaller : text;
+}
+
 char *utf8_mend(const void *bytes, size_t size) {
         static const char mark[] = "\xef\xbf\xbd";
         const uint8_t *in = bytes;
@@ -205,8 +211,7 @@ char *utf8_mend(const void *bytes, size_t size) {
                 i += n ? n : 1;
         }
         *to = 0;
-        char *fitting = realloc(out, (size_t) (to - out) + 1);
-        return fitting ? fitting : out;
+        return fitting(out, to);
 }
 
 char *utf8_escape(const void *bytes, size_t size, bool *ret_escaped) {
@@ -234,7 +239,15 @@ char *utf8_escape(const void *bytes, size_t size, bool *ret_escaped) {
         }
         *to = 0;
         *ret_escaped = escape;
-        return out;
+        return fitting(out, to);
+}
+
+size_t utf8_fit(const char *s, size_t most) {
+        size_t n = strnlen(s, most);
+
+        while (n > 0 && ((uint8_t) s[n] & 0xc0) == 0x80)
+                n--;
+        return n;
 }
 
 void hex_encode(const uint8_t *bytes, size_t n, char *out) {

@@ -114,6 +114,8 @@ bool utf8_is_valid(const char *s, size_t length);
 char *utf8_mend(const void *bytes, size_t size);
 /* A copy in which every such byte became \xNN, and every backslash two; *ret_escaped: it had such bytes. Without any it is a plain copy. */
 char *utf8_escape(const void *bytes, size_t size, bool *ret_escaped);
+/* How many bytes of a valid text may stay so that they are at most this many and no character is cut. */
+size_t utf8_fit(const char *s, size_t most);
 
 /* Lower-case hexadecimal; out has room for 2 * n + 1. */
 void hex_encode(const uint8_t *bytes, size_t n, char *out);

@@ -75,8 +75,9 @@ static int check_imports(const struct Request *r, const struct Runtime *runtime,
                 const char *name = r->import_allowed[i];
                 size_t n = strlen(name);
                 bool plain = n > 0 && n <= IMPORT_NAME_MAX;
+                /* Names of Python's modules may have any letters, so bytes above 0x7f are good. */
                 for (const char *p = name; *p; p++)
-                        plain = plain && *p > 0x20 && *p != 0x7f;
+                        plain = plain && (uint8_t) *p > 0x20 && *p != 0x7f;
                 if (!plain)
                         return refuse(refusal, REFUSE_INVALID_ARGUMENT, "import_policy.allowed", "'%.64s' is not the name of a module: 1 to 256 bytes without blanks", name);
         }

@@ -58,6 +58,9 @@ const char *format_time(usec_t t, char *buffer, size_t size) {
         return buffer;
 }
 
+#define TYPE_SHOWN 100
+#define MESSAGE_SHOWN 250
+
 /* A message that was cut in the middle of a character loses it. */
 static void trim(char *text) {
         size_t n = strlen(text);
@@ -81,11 +84,12 @@ static const char *what_error(const struct Case *c, char *buffer, size_t size) {
         buffer[0] = 0;
         if (!e || !e->set || isempty(e->texts[ERROR_TEXT_TYPE]))
                 return buffer;
-        const char *message = strempty(e->texts[ERROR_TEXT_MESSAGE]);
+        const char *type = e->texts[ERROR_TEXT_TYPE], *message = strempty(e->texts[ERROR_TEXT_MESSAGE]);
+        size_t first_line = strcspn(message, "\n"), n = MIN(utf8_fit(message, MESSAGE_SHOWN), first_line);
         if (e->line)
                 (void) snprintf(line, sizeof line, " (line %u)", e->line);
-        (void) snprintf(buffer, size, ": %.100s%s%.*s%s", e->texts[ERROR_TEXT_TYPE], *message ? ": " : "", (int) MIN(strcspn(message, "\n"), (size_t) 250),
-                        message, line);
+        (void) snprintf(buffer, size, ": %.*s%s%.*s%s%s", (int) utf8_fit(type, TYPE_SHOWN), type, n > 0 ? ": " : "", (int) n, message,
+                        n < first_line ? "…" : "", line);
         return buffer;
 }
 
@@ -209,6 +213,13 @@ static void by_unprompted_exit(const struct Case *c, struct Result *r) {
                 by_exit(c, r);
 }
 
+/* What a runner says of errors may hold line ends and worse; this is one sentence, which also goes into the journal. */
+static void make_one_line(char *text) {
+        for (; *text; text++)
+                if ((uint8_t) *text < 0x20 || *text == 0x7f)
+                        *text = ' ';
+}
+
 void verdict(const struct Case *c, struct Result *r) {
         static void (*const by[])(const struct Case *c, struct Result *r) = {
                 [TRIGGER_NONE] = by_sandbox,    [TRIGGER_EXIT] = by_unprompted_exit, [TRIGGER_TIMEOUT] = by_timeout,
@@ -227,4 +238,5 @@ void verdict(const struct Case *c, struct Result *r) {
                 (void) snprintf(r->message + n, sizeof r->message - n, " %s", c->note);
                 trim(r->message);
         }
+        make_one_line(r->message);
 }

@@ -177,6 +177,53 @@ static void utf8(void **state) {
         assert_false(utf8_is_valid("a\0b", 3));
 }
 
+/* What a cell says becomes text that every client can read: no byte is believed, none is lost without a mark. */
+static void utf8_of_anything(void **state) {
+        static const struct {
+                const char *bytes;
+                size_t size;
+                const char *mended, *escaped;
+        } cases[] = {
+                { "", 0, "", "" },
+                { "plain\\n", 7, "plain\\n", "plain\\n" }, /* nothing to escape: nothing is changed */
+                { "\xe2\x82\xac", 3, "\xe2\x82\xac", "\xe2\x82\xac" },
+                { "a\xff\\", 3, "a\xef\xbf\xbd\\", "a\\xff\\\\" },
+                { "a\0b", 3, "a\xef\xbf\xbd" "b", "a\\x00b" },
+                { "\xe2\x82", 2, "\xef\xbf\xbd\xef\xbf\xbd", "\\xe2\\x82" },             /* cut at the end */
+                { "\xc3\xc3\xa9", 3, "\xef\xbf\xbd\xc3\xa9", "\\xc3\xc3\xa9" },               /* the good one behind it stays */
+                { "\xed\xa0\x80", 3, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd", "\\xed\\xa0\\x80" }, /* a surrogate */
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                bool escaped = true;
+                char *mended _cleanup_free_ = utf8_mend(cases[i].bytes, cases[i].size);
+                char *e _cleanup_free_ = utf8_escape(cases[i].bytes, cases[i].size, &escaped);
+                assert_string_equal(mended, cases[i].mended);
+                assert_string_equal(e, cases[i].escaped);
+                assert_int_equal(escaped, !utf8_is_valid(cases[i].bytes, cases[i].size));
+                assert_true(utf8_is_valid(mended, strlen(mended)) && utf8_is_valid(e, strlen(e)));
+        }
+        /* The worst of both: every byte. */
+        uint8_t all[256];
+        for (size_t i = 0; i < sizeof all; i++)
+                all[i] = (uint8_t) (255 - i);
+        bool escaped;
+        char *mended _cleanup_free_ = utf8_mend(all, sizeof all), *e _cleanup_free_ = utf8_escape(all, sizeof all, &escaped);
+        assert_int_equal(strlen(mended), 127 + 3 * 129);
+        assert_int_equal(strlen(e), 127 + 1 + 4 * 129);
+}
+
+static void utf8_is_cut_between_characters(void **state) {
+        static const char text[] = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80";
+        static const size_t fits[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 10, 10};
+
+        for (size_t most = 0; most < ELEMENTSOF(fits); most++)
+                assert_int_equal(utf8_fit(text, most), fits[most]);
+        assert_int_equal(utf8_fit("", 0), 0);
+        assert_int_equal(utf8_fit("", 9), 0);
+        assert_int_equal(utf8_fit("ab", 2), 2);
+}
+
 static void hex(void **state) {
         char out[7];
 
@@ -204,4 +251,5 @@ static void clocks_go_forward(void **state) {
 }
 
 RUN(T(strv_grows_and_copies), T(cleanup_attributes), T(read_small_cuts_and_terminates), T(keyed_numbers), T(write_file_wants_an_existing_file),
-    T(nonblock_on_and_off), T(open_within_tries_again), T(utf8), T(hex), T(library_is_beside_the_program), T(clocks_go_forward))
+    T(nonblock_on_and_off), T(open_within_tries_again), T(utf8), T(utf8_of_anything), T(utf8_is_cut_between_characters),
+    T(hex), T(library_is_beside_the_program), T(clocks_go_forward))

@@ -102,6 +102,86 @@ static void the_trigger_wins(void **state) {
         assert_int_equal(r.cancel_reason, CANCEL_CLIENT_GONE);
 }
 
+#define ERROR(type, message, ...) \
+        (&(struct CodeError) {.set = true, .texts = {[ERROR_TEXT_TYPE] = (char *) (type), [ERROR_TEXT_MESSAGE] = (char *) (message)}, __VA_ARGS__})
+
+static void an_error_is_named(void **state) {
+        struct Result r = JUDGE(.trigger = TRIGGER_EXIT, .main_status = 1, .error = ERROR("ZeroDivisionError", "division by zero", .line = 3));
+        assert_string_equal(r.message, "The program ended with exit status 1: ZeroDivisionError: division by zero (line 3).");
+        r = JUDGE(.trigger = TRIGGER_EXIT, .main_status = 1, .error = ERROR("SystemExit", NULL));
+        assert_string_equal(r.message, "The program ended with exit status 1: SystemExit.");
+        r = JUDGE(.trigger = TRIGGER_EXIT, .main_status = 1, .error = ERROR("E", "first line\nsecond", .line = 1));
+        assert_string_equal(r.message, "The program ended with exit status 1: E: first line (line 1).");
+        /* Told of, but not set, or without a type: nothing is made of it. */
+        r = JUDGE(.trigger = TRIGGER_EXIT, .main_status = 1, .error = ERROR(NULL, "x", .line = 1));
+        assert_string_equal(r.message, "The program ended with exit status 1.");
+        r = JUDGE(.trigger = TRIGGER_EXIT, .main_status = 1, .error = &(struct CodeError) {.texts = {(char *) "E"}});
+        assert_string_equal(r.message, "The program ended with exit status 1.");
+        /* It caught its error and ended well. */
+        r = JUDGE(.trigger = TRIGGER_EXIT, .error = ERROR("E", "x"));
+        assert_string_equal(r.message, "The program ended with exit status 0.");
+        assert_int_equal(r.outcome, OUTCOME_COMPLETED);
+}
+
+/* Texts of any length and script: cut between characters, and what stands behind them stays. */
+static void a_long_error_leaves_the_sentence_whole(void **state) {
+        char type[2 + 3 * 60 + 1] = "xy", message[3 * 200 + 1] = "";
+        for (size_t i = 0; i < 60; i++)
+                memcpy(type + 2 + 3 * i, "\xe9\x94\x99", 4);
+        for (size_t i = 0; i < 200; i++)
+                memcpy(message + 3 * i, "\xe8\xaf\xaf", 4);
+        for (size_t shift = 0; shift < 3; shift++) {
+                struct Result r = JUDGE(.trigger = TRIGGER_EXIT, .main_status = 1, .error = ERROR(type + shift, message, .line = UINT32_MAX));
+                assert_true(utf8_is_valid(r.message, strlen(r.message)));
+                assert_non_null(strstr(r.message, "… (line 4294967295)."));
+        }
+}
+
+/* They come from a cell, and go into one line of the journal. */
+static void nothing_breaks_the_line(void **state) {
+        struct Result r = JUDGE(.trigger = TRIGGER_EXIT, .main_status = 1, .error = ERROR("E\n<0>fake", "a\x1b[2Jb\rc\x7f"),
+                                .note = "main\nwas not called.");
+        assert_string_equal(r.message, "The program ended with exit status 1: E <0>fake: a [2Jb c . main was not called.");
+}
+
+static void code_that_is_not_valid(void **state) {
+        struct Result r = JUDGE(.trigger = TRIGGER_EXIT, .main_status = 1, .invalid = true,
+                                .error = ERROR("SyntaxError", "invalid syntax", .line = 2));
+        assert_int_equal(r.outcome, OUTCOME_INVALID_CODE);
+        assert_int_equal(r.exit, EXIT_UNSET);
+        assert_int_equal(r.status, 0);
+        assert_string_equal(r.message, "Nothing ran, because the code is not valid: SyntaxError: invalid syntax (line 2).");
+        r = JUDGE(.trigger = TRIGGER_EXIT, .invalid = true, .error = ERROR("SyntaxError", "'(' was never closed", .incomplete = true));
+        assert_string_equal(r.message, "Nothing ran, because the code looks cut off; generate it again, whole: SyntaxError: '(' was never closed.");
+        r = JUDGE(.trigger = TRIGGER_EXIT, .invalid = true);
+        assert_string_equal(r.message, "Nothing ran, because the code is not valid.");
+        /* What comes before it in the contract's order, and what triggered the end. */
+        r = JUDGE(.trigger = TRIGGER_EXIT, .invalid = true, .init_killed = true);
+        assert_int_equal(r.outcome, OUTCOME_SANDBOX_FAILED);
+        r = JUDGE(.trigger = TRIGGER_EXIT, .invalid = true, .limits_hit = 1u << LIMIT_HIT_MEMORY);
+        assert_int_equal(r.outcome, OUTCOME_OUT_OF_MEMORY);
+        r = JUDGE(.trigger = TRIGGER_EXIT, .invalid = true, .out_over = true);
+        assert_int_equal(r.outcome, OUTCOME_OUTPUT_LIMIT_EXCEEDED);
+        r = JUDGE(.trigger = TRIGGER_TIMEOUT, .invalid = true);
+        assert_int_equal(r.outcome, OUTCOME_TIMED_OUT);
+}
+
+static void a_note_ends_the_message(void **state) {
+        struct Result r = JUDGE(.trigger = TRIGGER_EXIT, .note = "main was not called: it takes two arguments.");
+        assert_string_equal(r.message, "The program ended with exit status 0. main was not called: it takes two arguments.");
+        r = JUDGE(.trigger = TRIGGER_EXIT, .note = "");
+        assert_string_equal(r.message, "The program ended with exit status 0.");
+        char note[513];
+        for (size_t i = 0; i < 512; i += 2)
+                memcpy(note + i, "\xc3\xa9", 3);
+        for (int i = 0; i < 2; i++) {
+                struct Case c = {.trigger = TRIGGER_EXIT, .note = note + 2 * i, .main_status = i ? 10 : 1};
+                r = (struct Result) {};
+                verdict(&c, &r);
+                assert_true(strlen(r.message) >= sizeof r.message - 2 && utf8_is_valid(r.message, strlen(r.message)));
+        }
+}
+
 static void a_failure_names_its_step(void **state) {
         struct Result r = JUDGE(.trigger = TRIGGER_SANDBOX, .failed_step = "exec", .failed_error = ENOENT);
         assert_int_equal(r.outcome, OUTCOME_SANDBOX_FAILED);
@@ -131,7 +211,10 @@ static void times_for_sentences(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(who_ran_out_of_memory),
+                cmocka_unit_test(who_ran_out_of_memory),    cmocka_unit_test(an_error_is_named),
+                cmocka_unit_test(a_note_ends_the_message),
+                cmocka_unit_test(nothing_breaks_the_line),  cmocka_unit_test(code_that_is_not_valid),
+                cmocka_unit_test(a_long_error_leaves_the_sentence_whole),
                 cmocka_unit_test(the_wait_status),          cmocka_unit_test(what_overrides_the_wait_status), cmocka_unit_test(the_trigger_wins),
                 cmocka_unit_test(a_failure_names_its_step), cmocka_unit_test(io_of_all_devices),              cmocka_unit_test(times_for_sentences),
         };
