@@ -56,7 +56,7 @@ static void builder_pump(struct Builder *b) {
                         return;
                 if (build->sent)
                         continue;
-                if (helper_send(&b->helper, &build->request, sizeof build->request, &build->leaf, 1) < 0)
+                if (helper_send(&b->helper, &build->request, sizeof build->request, build->fds, CONSTRUCT_FDS_) < 0)
                         return; /* its next reply or its death brings us back */
                 build->sent = true;
                 if (b->in_flight++ == 0)

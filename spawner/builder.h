@@ -13,7 +13,7 @@ struct Build {
         TAILQ_ENTRY(Build) entry;
         bool queued, sent;
         struct ConstructRequest request;
-        int leaf; /* the init leaf's folder; stays the owner's */
+        int fds[CONSTRUCT_FDS_]; /* stay the owner's */
         /* Once, from the event loop: error 0, init's pid and pidfd (taken), or a negative errno and the step. */
         void (*on_built)(struct Build *b, int error, const char *step, pid_t pid, int pidfd);
 };

@@ -1,5 +1,5 @@
 /* The part of a cell's making that its own PID 1 does, before it becomes glovebox-init. It begins with all capabilities in the runtime's
- * user namespace, none on the host, and ends with none at all. */
+ * user namespace, none on the host, and ends with the two that let glovebox-init look at files as the user, which it gives up first of all. */
 #include "spawner/cell-init.h"
 
 #include <fcntl.h>
@@ -18,10 +18,15 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "common/collect.h"
 #include "common/probe.h"
 #include "spawner/facts.h"
 #include "spawner/privileges.h"
 #include "spawner/trace.h"
+
+#define COLLECT_DESCRIPTORS (COLLECT_DEPTH_MAX + 16) /* one for each folder on the way down, the pipes, and some */
+
+static int workspace = -EBADF; /* of this one cell, for glovebox-init */
 
 /* Root of the user namespace first: only mapped ids may own mounts. */
 static int step_root(const struct InitPlan *p) {
@@ -104,12 +109,12 @@ static int step_descriptors(const struct InitPlan *p) {
         for (int i = 0; i < 3; i++)
                 if (dup2(null, i) < 0)
                         return -errno;
-        return 0; /* the others are close-on-exec */
+        workspace = open("/workspace", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        return workspace < 0 ? -errno : 0; /* the others are close-on-exec */
 }
 
 static int step_ids(const struct InitPlan *p) {
-        int r = privileges_drop_bounding();
-        return r < 0 ? r : privileges_become(slot_inside_init(p->request->slot));
+        return privileges_lend(slot_inside_init(p->request->slot), PRIVILEGE(SETUID) | PRIVILEGE(SETGID));
 }
 
 static int step_keyring(const struct InitPlan *p) {
@@ -117,7 +122,7 @@ static int step_keyring(const struct InitPlan *p) {
 }
 
 static int step_rlimits(const struct InitPlan *p) {
-        struct rlimit one = {1, 1}, few = {16, 16};
+        struct rlimit one = {1, 1}, few = {COLLECT_DESCRIPTORS, COLLECT_DESCRIPTORS};
         /* 1 and not 0: at 0 a piped core_pattern starts the host's helper. */
         return setrlimit(RLIMIT_CORE, &one) < 0 || setrlimit(RLIMIT_NOFILE, &few) < 0 ? -errno : 0;
 }
@@ -162,6 +167,21 @@ static void tell(const struct InitPlan *p, int error, const char *step) {
                 _exit(1);
 }
 
+/* Comes back only with an error. */
+static int become_init(const struct InitPlan *p) {
+        const int fds[] = {p->collect, p->files, workspace};
+        char numbers[ELEMENTSOF(fds)][16], user[16];
+        for (size_t i = 0; i < ELEMENTSOF(fds); i++) {
+                if (fcntl(fds[i], F_SETFD, 0) < 0)
+                        return -errno;
+                snprintf(numbers[i], sizeof numbers[i], "%d", fds[i]);
+        }
+        snprintf(user, sizeof user, "%u", slot_inside_user(p->request->slot));
+        char *argv[] = {(char *) "glovebox-init", numbers[0], numbers[1], numbers[2], user, NULL}, *envp[] = {NULL};
+        syscall(SYS_execveat, p->program, "", argv, envp, AT_EMPTY_PATH);
+        return -errno;
+}
+
 _Noreturn void cell_init_run(const struct InitPlan *p) {
         trace("");
         for (size_t i = 0; i < ELEMENTSOF(steps); i++) {
@@ -178,8 +198,6 @@ _Noreturn void cell_init_run(const struct InitPlan *p) {
         char go;
         if (read(p->go, &go, 1) != 1)
                 _exit(1);
-        char *argv[] = {(char *) "glovebox-init", NULL}, *envp[] = {NULL};
-        syscall(SYS_execveat, p->program, "", argv, envp, AT_EMPTY_PATH);
-        tell(p, -errno, "init exec");
+        tell(p, become_init(p), "init exec");
         _exit(1);
 }

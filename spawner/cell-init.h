@@ -11,6 +11,7 @@ struct InitPlan {
         uint32_t without; /* bits of enum Layer: steps of theirs are left out */
         int status;  /* pipe to the builder: one struct InitStatus when it is set up, another only if exec fails */
         const struct FactTexts *facts;
+        int collect, files; /* ends for init of these pipes (common/collect.h) */
         int go;      /* pipe from the builder: a byte = become glovebox-init, end of file = die */
 };
 

@@ -38,7 +38,7 @@ struct Construct {
 struct Work {
         struct Construct *construct;
         const struct ConstructRequest *request;
-        int leaf;
+        const int *fds; /* CONSTRUCT_FDS_ */
         int status[2], go[2];
         int pidfd;
         pid_t pid;
@@ -162,7 +162,7 @@ static void clone_helper(struct Work *w) {
         if (r >= 0) {
                 struct clone_args args = {
                         .flags = clone_flags(c->plan->without),
-                        .cgroup = (uint64_t) w->leaf,
+                        .cgroup = (uint64_t) w->fds[CONSTRUCT_LEAF],
                 };
                 step = "clone init";
                 pid_t pid = clone_process(&args);
@@ -172,6 +172,8 @@ static void clone_helper(struct Work *w) {
                                 .program = c->plan->init_program,
                                 .without = c->plan->without,
                                 .facts = &w->facts,
+                                .collect = w->fds[CONSTRUCT_COLLECT],
+                                .files = w->fds[CONSTRUCT_FILES],
                                 .status = w->status[1],
                                 .go = w->go[0],
                         });
@@ -299,11 +301,14 @@ static int construct_cell(struct Work *w) {
         return r;
 }
 
-static int answer(struct Construct *c, int socket, const struct ConstructRequest *request, int leaf) {
+static int answer(struct Construct *c, int socket, const struct ConstructRequest *request, const int fds[CONSTRUCT_FDS_]) {
         struct Work w = {
-                .construct = c, .request = request, .leaf = leaf, .status = {-EBADF, -EBADF}, .go = {-EBADF, -EBADF}, .pidfd = -EBADF, .step = "",
+                .construct = c, .request = request, .fds = fds, .status = {-EBADF, -EBADF}, .go = {-EBADF, -EBADF}, .pidfd = -EBADF, .step = "",
         };
-        int r = request->runtime < c->plan->n_runtimes && leaf >= 0 ? construct_cell(&w) : -EINVAL;
+        bool complete = request->runtime < c->plan->n_runtimes;
+        for (int i = 0; i < CONSTRUCT_FDS_; i++)
+                complete = complete && fds[i] >= 0;
+        int r = complete ? construct_cell(&w) : -EINVAL;
         struct ConstructReply reply = {.number = request->number, .error = r, .pid = w.pid};
         snprintf(reply.step, sizeof reply.step, "%s", w.step);
         if (r < 0 && w.pid > 0) {
@@ -331,12 +336,13 @@ static int serve(struct Construct *c, int socket) {
                 if (!p[0].revents)
                         continue;
                 struct ConstructRequest request;
-                int leaf;
-                ssize_t n = packet_receive(socket, &request, sizeof request, &leaf, 1, 0);
+                int fds[CONSTRUCT_FDS_];
+                ssize_t n = packet_receive(socket, &request, sizeof request, fds, CONSTRUCT_FDS_, 0);
                 if (n != (ssize_t) sizeof request)
                         return n == 0 ? 0 : 1;
-                int r = answer(c, socket, &request, leaf);
-                close_fd(leaf);
+                int r = answer(c, socket, &request, fds);
+                for (int i = 0; i < CONSTRUCT_FDS_; i++)
+                        close_fd(fds[i]); /* or init would not see the ends of its pipes */
                 if (r < 0)
                         return 1;
         }

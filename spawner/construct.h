@@ -30,7 +30,14 @@ struct ConstructReady {
         int32_t exec_error[RUNTIMES_MAX]; /* why the interpreter cannot be executed; 0 = it can */
 };
 
-/* Descriptor beside it: the init leaf's folder. */
+/* Descriptors beside it: the init leaf's folder, and init's ends of the collect pipe and of the files pipe. */
+enum ConstructFd {
+        CONSTRUCT_LEAF,
+        CONSTRUCT_COLLECT,
+        CONSTRUCT_FILES,
+        CONSTRUCT_FDS_,
+};
+
 struct ConstructRequest {
         uint64_t number;
         uint32_t runtime;

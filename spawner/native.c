@@ -28,6 +28,7 @@ struct Native {
         bool cgroup_pending;      /* made by the driver, not answered yet */
         struct Leaf init_leaf;
         struct Build build;
+        int inner[2], outer[2];   /* ends of the pipes collect and files; inner until init has them */
         pid_t init_pid;
         int init;                 /* pidfd */
         sd_event_source *init_source;
@@ -54,8 +55,27 @@ static int native_on_init_exit(sd_event_source *s, int fd, uint32_t revents, voi
         return 0;
 }
 
+static int make_pipes(struct Native *n) {
+        int collect[2], files[2];
+        if (pipe2(collect, O_CLOEXEC) < 0)
+                return -errno;
+        n->inner[0] = collect[0];
+        n->outer[0] = collect[1];
+        if (pipe2(files, O_CLOEXEC) < 0)
+                return -errno;
+        n->inner[1] = files[1];
+        n->outer[1] = files[0];
+        return 0;
+}
+
+static void close_ends(int ends[2]) {
+        for (int i = 0; i < 2; i++)
+                ends[i] = close_fd(ends[i]);
+}
+
 static void native_on_built(struct Build *b, int error, const char *step, pid_t pid, int pidfd) {
         struct Native *n = CONTAINER_OF(b, struct Native, build);
+        close_ends(n->inner);
         n->init = pidfd;
         n->init_pid = pid;
         if (n->destroying) {
@@ -80,6 +100,8 @@ static int native_build(struct Native *n) {
         int r = cell_bound(n->cgroup->dir, cgroups(n)->controllers, &c->limits);
         if (r >= 0)
                 r = leaf_make(&n->init_leaf, n->cgroup->dir, "init", cgroups(n)->controllers, NULL);
+        if (r >= 0)
+                r = make_pipes(n);
         if (r < 0)
                 return r;
         n->build.request = (struct ConstructRequest) {
@@ -92,7 +114,9 @@ static int native_build(struct Native *n) {
                 .cpus = c->limits.cpus,
         };
         n->told = (struct FactSpec) {.cpus = c->limits.cpus, .memory_bytes = c->limits.memory_bytes};
-        n->build.leaf = n->init_leaf.dir;
+        n->build.fds[CONSTRUCT_LEAF] = n->init_leaf.dir;
+        n->build.fds[CONSTRUCT_COLLECT] = n->inner[0];
+        n->build.fds[CONSTRUCT_FILES] = n->inner[1];
         n->build.on_built = native_on_built;
         trace("spawner: cgroup of the cell");
         if (!isempty(c->tag))
@@ -128,6 +152,7 @@ static int native_prepare(struct Cell *c) {
                 return -ENOMEM;
         *n = (struct Native) {
                 .cell = c, .slot = -1, .init = -EBADF, .init_leaf = {.dir = -EBADF, .events = -EBADF},
+                .inner = {-EBADF, -EBADF}, .outer = {-EBADF, -EBADF},
                 .gone = {.is_over = native_is_gone, .on_over = native_on_gone, .userdata = n},
                 .look = {.on_seen = native_on_seen},
         };
@@ -179,6 +204,19 @@ static int native_on_main_exit(sd_event_source *s, int fd, uint32_t revents, voi
         return 0;
 }
 
+/* Each run gets duplicates: the cell's own stay for the next one. */
+static int give_pipes(const struct Native *n, struct RunFds *ret) {
+        static const Glovebox__Internal__Role roles[] = {GLOVEBOX__INTERNAL__ROLE__ROLE_COLLECT, GLOVEBOX__INTERNAL__ROLE__ROLE_FILES};
+        for (int i = 0; i < 2; i++) {
+                int fd = fcntl(n->outer[i], F_DUPFD_CLOEXEC, 3);
+                if (fd < 0)
+                        return -errno;
+                ret->roles[ret->n] = roles[i];
+                ret->fds[ret->n++] = fd;
+        }
+        return 0;
+}
+
 static int native_start(struct Cell *c, const struct RunSpec *spec, struct RunFds *ret, const char **ret_step) {
         struct Native *n = c->impl;
         const struct RunSetup setup = {
@@ -190,6 +228,10 @@ static int native_start(struct Cell *c, const struct RunSpec *spec, struct RunFd
                 .told = &n->told,
         };
         int r = run_start(&n->run, &setup, spec, ret, ret_step);
+        if (r < 0)
+                return r;
+        *ret_step = "pipes of init";
+        r = give_pipes(n, ret);
         if (r < 0)
                 return r;
         *ret_step = "watch the main process";
@@ -362,6 +404,8 @@ static void native_done(struct Cell *c) {
         run_done(&n->run);
         leaf_done(&n->init_leaf);
         close_fd(n->init);
+        close_ends(n->inner);
+        close_ends(n->outer);
         cell_cgroup_free(n->cgroup);
         free(n);
         c->impl = NULL;

@@ -24,13 +24,26 @@ static int drop_bounding(uint64_t keep) {
         return 0;
 }
 
-static int set_capabilities(uint64_t set) {
+static int set_inheriting(uint64_t set, uint64_t inheritable) {
         struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
         struct __user_cap_data_struct data[2] = {
-                {.effective = (uint32_t) set, .permitted = (uint32_t) set},
-                {.effective = (uint32_t) (set >> 32), .permitted = (uint32_t) (set >> 32)},
+                {.effective = (uint32_t) set, .permitted = (uint32_t) set, .inheritable = (uint32_t) inheritable},
+                {.effective = (uint32_t) (set >> 32), .permitted = (uint32_t) (set >> 32), .inheritable = (uint32_t) (inheritable >> 32)},
         };
         return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
+}
+
+static int set_capabilities(uint64_t set) {
+        return set_inheriting(set, 0);
+}
+
+static int get_permitted(uint64_t *ret) {
+        struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+        struct __user_cap_data_struct data[2] = {};
+        if (syscall(SYS_capget, &header, data) < 0)
+                return -errno;
+        *ret = data[0].permitted | (uint64_t) data[1].permitted << 32;
+        return 0;
 }
 
 int privileges_drop_bounding(void) {
@@ -42,10 +55,41 @@ int privileges_drop_bounding(void) {
         return prctl(PR_SET_SECUREBITS, SECUREBITS) < 0 ? -errno : 0;
 }
 
+static int set_ids(uid_t id) {
+        return syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, id, id, id) < 0 || syscall(SYS_setresuid, id, id, id) < 0 ? -errno : 0;
+}
+
 int privileges_become(uid_t id) {
-        if (syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, id, id, id) < 0 || syscall(SYS_setresuid, id, id, id) < 0)
-                return -errno;
-        return set_capabilities(0);
+        int r = set_ids(id);
+        return r < 0 ? r : set_capabilities(0);
+}
+
+static int raise_ambient(uint64_t capabilities) {
+        for (unsigned c = 0; c < 64; c++)
+                if ((capabilities & (1ULL << c)) && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, c, 0, 0) < 0)
+                        return -errno;
+        return 0;
+}
+
+/* In this order: only what the bounding set has may become inheritable, only what is inheritable ambient, and locked securebits forbid that. The
+ * ambient set alone makes a capability survive an exec whose file has none; it is not bound by the bounding set, and with
+ * SECBIT_NO_SETUID_FIXUP it stays when the uid changes. */
+int privileges_lend(uid_t id, uint64_t capabilities) {
+        uint64_t permitted;
+        int r = get_permitted(&permitted);
+        if (r >= 0 && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
+                r = -errno;
+        if (r >= 0)
+                r = set_inheriting(permitted, capabilities);
+        if (r >= 0)
+                r = drop_bounding(0);
+        if (r >= 0)
+                r = raise_ambient(capabilities);
+        if (r >= 0 && prctl(PR_SET_SECUREBITS, SECUREBITS) < 0)
+                r = -errno;
+        if (r >= 0)
+                r = set_ids(id);
+        return r < 0 ? r : set_inheriting(capabilities, capabilities);
 }
 
 int privileges_verify_none(void) {
@@ -69,11 +113,8 @@ int privileges_verify_none(void) {
 }
 
 bool privileges_have(uint64_t capabilities) {
-        struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-        struct __user_cap_data_struct data[2] = {};
-        if (syscall(SYS_capget, &header, data) < 0)
-                return false;
-        return (capabilities & ~(data[0].permitted | (uint64_t) data[1].permitted << 32)) == 0;
+        uint64_t permitted;
+        return get_permitted(&permitted) >= 0 && (capabilities & ~permitted) == 0;
 }
 
 int privileges_keep(uint64_t capabilities) {
@@ -82,13 +123,15 @@ int privileges_keep(uint64_t capabilities) {
 }
 
 int privileges_confine(uint64_t capabilities) {
-        struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-        struct __user_cap_data_struct data[2] = {};
-        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || syscall(SYS_capget, &header, data) < 0)
+        uint64_t permitted;
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return -errno;
-        capabilities &= data[0].permitted | (uint64_t) data[1].permitted << 32;
+        int r = get_permitted(&permitted);
+        if (r < 0)
+                return r;
+        capabilities &= permitted;
         /* Without CAP_SETPCAP the bounding set stays, which no_new_privs makes worth nothing. */
-        int r = drop_bounding(capabilities);
+        r = drop_bounding(capabilities);
         return r < 0 && r != -EPERM ? r : set_capabilities(capabilities);
 }
 

@@ -10,6 +10,8 @@
 int privileges_drop_bounding(void);
 /* No groups, gid = uid = id, then no capability of any kind. */
 int privileges_become(uid_t id);
+/* Instead of the two above, before an exec: no groups, gid = uid = id; the program gets these capabilities, and can raise no others. */
+int privileges_lend(uid_t id, uint64_t capabilities);
 /* -EPERM when any capability is left in any set, or a securebit is not locked. */
 int privileges_verify_none(void);
 /* For the spawner itself, so that nothing below it holds keys of whoever started it. */

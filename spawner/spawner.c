@@ -429,8 +429,9 @@ static int start_cgroups(struct Spawner *s, const struct SpawnerSetup *setup, ch
         return r < 0 ? r : start_io_max(s, setup, ret_error);
 }
 
-/* Descriptors of one cell while it runs: cgroup folders, their events, pidfds, file systems; and for a moment all those that go to the server. */
-#define DESCRIPTORS_PER_CELL 12
+/* Descriptors of one cell while it runs: cgroup folders, their events, pidfds, file systems, pipes of init; and for a moment all those that go to
+ * the server. */
+#define DESCRIPTORS_PER_CELL 14
 #define DESCRIPTORS_ASIDE 256
 
 static uint64_t cells_by_descriptors(void) {

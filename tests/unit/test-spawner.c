@@ -6,6 +6,8 @@
 #include <stdio.h>
 
 #include <cmocka.h>
+#include <dirent.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -161,6 +163,143 @@ static void test_files_are_reported(void **state) {
         }
 }
 
+static void ask_init(uint32_t type, const void *bytes, size_t length) {
+        uint8_t record[256];
+        assert_true(JOB_HEADER_SIZE + length <= sizeof record);
+        job_put_header(record, type, (uint32_t) length);
+        if (length > 0)
+                memcpy(record + JOB_HEADER_SIZE, bytes, length);
+        assert_int_equal(write(cell.fds[ROLE(COLLECT)], record, JOB_HEADER_SIZE + length), JOB_HEADER_SIZE + length);
+}
+
+static void init_says(void *buffer, size_t size) {
+        struct pollfd p = {.fd = cell.fds[ROLE(FILES)], .events = POLLIN};
+        for (char *at = buffer; size > 0;) {
+                assert_int_equal(poll(&p, 1, 20000), 1);
+                ssize_t n = read(p.fd, at, size);
+                assert_true(n > 0);
+                at += n;
+                size -= (size_t) n;
+        }
+}
+
+/* The answer as text: "CHANGE SKIPPED PATH" for each entry, content behind "=", then "end FLAGS". */
+static void init_answers(char *out, size_t size) {
+        uint8_t header[JOB_HEADER_SIZE], bytes[8192];
+        out[0] = 0;
+        for (;;) {
+                size_t at = strlen(out);
+                init_says(header, sizeof header);
+                uint32_t type = job_get_u32(header), length = job_get_u32(header + 4);
+                assert_true(length < sizeof bytes);
+                init_says(bytes, length);
+                bytes[length] = 0;
+                if (type == FILES_ENTRY)
+                        snprintf(out + at, size - at, "%d %d %s\n", bytes[0], bytes[1], (char *) bytes + 4 + FILE_STAMP_SIZE);
+                else if (type == FILES_DATA)
+                        snprintf(out + at, size - at, "=%s\n", (char *) bytes);
+                else
+                        snprintf(out + at, size - at, "end %d\n", bytes[0]);
+                if (type == FILES_END)
+                        return;
+        }
+}
+
+static pid_t find_init(void) {
+        pid_t init = 0;
+        for (int i = 0; i < 200 && init == 0; i++, poll(NULL, 0, 10)) /* it gives itself the name */
+                init = find_child(spawner.pid, "glovebox-init");
+        assert_true(init > 0);
+        return init;
+}
+
+/* What only the cell's user may read is read; a second question has the first one's answer as its base. */
+static void test_FIL_16_init_collects(void **state) {
+        char text[1024];
+        uint64_t most = MIB;
+        start_code("bash", "umask 077; mkdir out; echo mine >out/a; ln -s /etc/shadow out/link; mkfifo out/p; mkdir shut; chmod 0 shut; echo x >new;"
+                           "setsid sleep 600 & mkdir -p out/deep; i=0; while [ $i -lt 30 ]; do echo z >out/deep/$i; i=$((i+1)); done");
+        next_until(CASE(MAIN_EXITED));
+        end_run();
+        assert_int_equal(cell.n_files, 1);
+        char base[FILE_STAMP_SIZE + 7];
+        memcpy(base, &cell.files[0], FILE_STAMP_SIZE);
+        memcpy(base + FILE_STAMP_SIZE, "main.sh", 7);
+        ask_init(COLLECT_BASE, base, sizeof base);
+        ask_init(COLLECT_PATTERN, "out/[!d]*", 9);
+        ask_init(COLLECT_PATTERN, "out/deep/1", 10);
+        ask_init(COLLECT_GO, &most, 8);
+        init_answers(text, sizeof text);
+        const char *first = "1 0 new\n1 0 out/a\n=mine\n\n1 0 out/deep/0\n1 0 out/deep/1\n=z\n\n1 0 out/deep/10\n";
+        if (strncmp(text, first, strlen(first)) != 0)
+                fail_msg("%s", text);
+        assert_non_null(strstr(text, "1 0 out/deep/9\n1 1 out/link\n1 2 out/p\n0 6 shut\nend 0\n"));
+        ask_init(COLLECT_GO, &most, 8);
+        init_answers(text, sizeof text);
+        assert_memory_equal(text, "1 0 main.sh\n", 12);
+        close_cell();
+}
+
+/* Whatever is asked wrongly: init answers nothing more, reaps on, and the cell goes as ever. */
+static void test_init_and_bad_questions(void **state) {
+        char byte;
+        start_code("bash", "(sleep 0.1 &) ; sleep 0.5; ls -d /proc/[0-9]* | wc -l; sleep 100");
+        ask_init(COLLECT_PATTERN, "../x", 4);
+        struct pollfd p = {.fd = cell.fds[ROLE(FILES)], .events = POLLIN};
+        assert_int_equal(poll(&p, 1, 20000), 1);
+        assert_int_equal(read(p.fd, &byte, 1), 0);
+        p.fd = cell.fds[ROLE(STDOUT)];
+        assert_int_equal(poll(&p, 1, 20000), 1);
+        end_run();
+        close_cell();
+        assert_false(cell.lost);
+}
+
+static void read_proc(pid_t pid, const char *name, char *text, size_t size) {
+        char path[64];
+        snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
+        int fd _cleanup_close_ = open(path, O_RDONLY | O_CLOEXEC);
+        assert_true(fd >= 0 && read_small(fd, text, size) > 0);
+}
+
+/* It looks at files as the cell's user, and is another one for whoever would signal or trace it; nothing that it came with is left. */
+static void test_rights_of_init(void **state) {
+        char text[4096], expected[128];
+        struct stat st;
+        start_code("bash", "cat /proc/1/status; ls -l /proc/1/fd; echo seen; sleep 100");
+        assert_int_equal(fstat(cell.fds[ROLE(STDOUT)], &st), 0);
+        pid_t init = find_init();
+        read_proc(init, "status", text, sizeof text);
+        static const char *const empty[] = {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"};
+        for (size_t i = 0; i < ELEMENTSOF(empty); i++) {
+                snprintf(expected, sizeof expected, "\n%s:\t0000000000000000\n", empty[i]);
+                assert_non_null(strstr(text, expected));
+        }
+        unsigned user = st.st_uid, own = user - 1;
+        static const char *const ids[] = {"Uid", "Gid"};
+        for (size_t i = 0; i < ELEMENTSOF(ids); i++) {
+                snprintf(expected, sizeof expected, "\n%s:\t%u\t%u\t%u\t%u\n", ids[i], own, own, own, user);
+                assert_non_null(strstr(text, expected));
+        }
+        assert_non_null(strstr(text, "\nNoNewPrivs:\t1\n"));
+        assert_non_null(strstr(text, "\nGroups:\t \n"));
+        snprintf(text, sizeof text, "/proc/%d/environ", init);
+        assert_int_equal(stat(text, &st), 0);
+        assert_int_equal(st.st_uid, 0); /* not dumpable */
+        snprintf(text, sizeof text, "/proc/%d/fd", init);
+        DIR *fds = opendir(text);
+        int n = 0;
+        while (fds && readdir(fds))
+                n++;
+        closedir(fds);
+        assert_int_equal(n, 2 + 3 + 3); /* ., .., /dev/null, the pipes and the folder */
+        struct pollfd p = {.fd = cell.fds[ROLE(STDOUT)], .events = POLLIN};
+        assert_int_equal(poll(&p, 1, 20000), 1);
+        end_run();
+        close_cell();
+        assert_string_equal(cell.out, "seen\n");
+}
+
 static void test_descriptors_of_programs(void **state) {
         run_code("bash", "for fd in 3 4 5 6; do [ -e /proc/self/fd/$fd ] && echo open $fd; done; echo end");
         assert_string_equal(cell.out, "end\n");
@@ -210,11 +349,7 @@ static void test_waiting_for(void **state) {
 
 static void test_lost_init(void **state) {
         start_code("bash", "sleep 100");
-        pid_t init = 0;
-        for (int i = 0; i < 200 && init == 0; i++, poll(NULL, 0, 10)) /* it gives itself the name */
-                init = find_child(spawner.pid, "glovebox-init");
-        assert_true(init > 0);
-        assert_int_equal(kill(init, SIGKILL), 0);
+        assert_int_equal(kill(find_init(), SIGKILL), 0);
         /* The loss is told before the exit that it caused. */
         assert_int_equal(next(), CASE(CELL_LOST));
         assert_int_equal(next(), CASE(MAIN_EXITED));
@@ -335,6 +470,7 @@ int main(int argc, char **argv) {
                 cmocka_unit_test(test_output_and_status), cmocka_unit_test(test_wall), cmocka_unit_test(test_uids_are_the_cells_own),
                 cmocka_unit_test(test_workspace_is_capped), cmocka_unit_test(test_what_cannot_start), cmocka_unit_test(test_job_paths),
                 cmocka_unit_test(test_files_are_reported), cmocka_unit_test(test_descriptors_of_programs),
+                cmocka_unit_test(test_FIL_16_init_collects), cmocka_unit_test(test_init_and_bad_questions), cmocka_unit_test(test_rights_of_init),
                 cmocka_unit_test(test_what_will_not_die), cmocka_unit_test(test_waiting_for), cmocka_unit_test(test_lost_init),
                 cmocka_unit_test(test_lost_builder), cmocka_unit_test(test_server_goes), cmocka_unit_test(test_broken_protocol),
                 cmocka_unit_test(test_confused_server),

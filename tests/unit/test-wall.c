@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/keyctl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -175,6 +176,28 @@ static int securebits(const void *argument) {
         return 0;
 }
 
+static int lent(const void *argument) {
+        const uint64_t both = PRIVILEGE(SETUID) | PRIVILEGE(SETGID);
+        EXPECT(privileges_lend(2130706432, both) == 0);
+        EXPECT(privileges_have(both));
+        EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+        for (unsigned c = 0; prctl(PR_CAPBSET_READ, c, 0, 0, 0) >= 0; c++) {
+                EXPECT(prctl(PR_CAPBSET_READ, c, 0, 0, 0) == 0);
+                EXPECT((prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, c, 0, 0) == 1) == !!(both >> c & 1));
+                EXPECT((both >> c & 1) || !privileges_have(UINT64_C(1) << c));
+        }
+        EXPECT(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) == 0);
+        EXPECT(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_SETUID, 0, 0) < 0); /* once given up it stays so */
+        EXPECT(prctl(PR_SET_SECUREBITS, 0) < 0);
+        EXPECT(privileges_become(2130706432) == 0);
+        EXPECT(privileges_verify_none() == 0);
+        return 0;
+}
+
+static void test_lent_privileges(void **state) {
+        assert_int_equal(in_child(lent, NULL), 0);
+}
+
 static void test_securebits(void **state) {
         assert_int_equal(in_child(securebits, NULL), 0);
 }
@@ -263,6 +286,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_landlock_of_each_abi), cmocka_unit_test(test_landlock_of_old_abis), cmocka_unit_test(test_landlock_scope),
                 cmocka_unit_test(test_landlock_fails_closed), cmocka_unit_test(test_keyring), cmocka_unit_test(test_securebits),
+                cmocka_unit_test(test_lent_privileges),
                 cmocka_unit_test(test_landlock_in_a_cell), cmocka_unit_test(test_user_and_home), cmocka_unit_test(test_proc_is_masked),
                 cmocka_unit_test(test_facts_follow_limits), cmocka_unit_test(test_processors),
         };
