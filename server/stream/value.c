@@ -30,12 +30,52 @@ static const struct RecordRuleOut rules[VALUE_RECORD_MAX_] = {
         [VALUE_NOTE] = {0, VALUE_NOTE_MAX, false},
 };
 
-/* What the coming value took of the budget goes back. */
-static void drop_coming(struct ValuePipe *v) {
+/* What the coming value took of the budget goes back; its size and what is wrong with it are still told at its end. */
+static void free_coming(struct ValuePipe *v) {
         v->budget->used -= v->coming_allocated;
         v->coming_allocated = 0;
+        free(v->coming.json);
+        v->coming.json = NULL;
+}
+
+static void drop_coming(struct ValuePipe *v) {
+        free_coming(v);
         value_done(&v->coming);
         json_check_start(&v->check);
+}
+
+static void drop_value(struct ValuePipe *v) {
+        v->budget->used -= v->value_allocated;
+        v->value_allocated = 0;
+        value_done(&v->value);
+}
+
+/* The coming value is whole: it keeps what it needs. */
+static void keep_coming(struct ValuePipe *v, bool lossy) {
+        size_t size = v->coming.size, fitting = size + 1;
+        char *json = TAKE_PTR(v->coming.json), *smaller = realloc(json, fitting);
+
+        drop_value(v);
+        v->budget->used -= v->coming_allocated - fitting;
+        v->value_allocated = fitting;
+        v->coming_allocated = 0;
+        if (smaller)
+                json = smaller;
+        json[size] = 0;
+        v->value = (struct Value) {.kind = VALUE_KIND_JSON, .json = json, .size = size, .lossy = lossy};
+}
+
+/* Mended bytes can take three times their size; a text of ours has at most `most`. */
+static char *mend_within(const uint8_t *bytes, size_t size, size_t most, bool *ret_cut) {
+        char *text = utf8_mend(bytes, size);
+        size_t n = text ? utf8_fit(text, most) : 0;
+
+        *ret_cut = text && text[n];
+        if (!*ret_cut)
+                return text;
+        text[n] = 0;
+        char *smaller = realloc(text, n + 1);
+        return smaller ? smaller : text;
 }
 
 static int value_fault(struct ValuePipe *v, unsigned type, const char *path, const char *message) {
@@ -44,7 +84,7 @@ static int value_fault(struct ValuePipe *v, unsigned type, const char *path, con
                 value_done(&value);
                 return -ENOMEM;
         }
-        value_done(&v->value);
+        drop_value(v);
         v->value = value;
         return 0;
 }
@@ -60,8 +100,10 @@ static int reserve(struct ValuePipe *v, size_t size) {
         if (size + 1 <= v->coming_allocated)
                 return 0;
         size_t doubled = MAX(2 * v->coming_allocated, (size_t) 4096);
-        size_t want = MIN(MAX(doubled, size + 1), (size_t) v->value_max + 1);
-        if (v->budget->used + (want - v->coming_allocated) > v->budget->most)
+        size_t want = MIN(MAX(doubled, size + 1), (size_t) v->value_max + 1), left = v->budget->most - MIN(v->budget->used, v->budget->most);
+        if (want - v->coming_allocated > left)
+                want = size + 1;
+        if (want - v->coming_allocated > left)
                 return 1;
         char *larger = realloc(v->coming.json, want);
         if (!larger)
@@ -85,6 +127,8 @@ static int on_json(struct ValuePipe *v, const uint8_t *bytes, size_t size) {
                 c->error = FAULT_NOT_SERIALIZABLE;
         else
                 memcpy(c->json + c->size - size, bytes, size);
+        if (c->error)
+                free_coming(v);
         return 0;
 }
 
@@ -106,9 +150,7 @@ static int on_value_end(struct ValuePipe *v, bool lossy) {
                 (void) snprintf(message, sizeof message, "What came as the value is not JSON: it %s, at byte %zu.", v->check.fault, v->check.offset);
                 r = value_fault(v, FAULT_NOT_SERIALIZABLE, "$", message);
         } else {
-                value_done(&v->value);
-                c->json[c->size] = 0;
-                v->value = (struct Value) {.kind = VALUE_KIND_JSON, .json = TAKE_PTR(c->json), .size = c->size, .lossy = lossy};
+                keep_coming(v, lossy);
                 r = 0;
         }
         drop_coming(v);
@@ -120,8 +162,9 @@ static int on_value_error(struct ValuePipe *v, const uint8_t *bytes, size_t size
 
         if (!nul || bytes[0] == 0 || bytes[0] > FAULT_MAX)
                 return -EBADMSG;
-        char *path _cleanup_free_ = utf8_mend(bytes + 1, (size_t) (nul - bytes - 1));
-        char *message _cleanup_free_ = utf8_mend(nul + 1, (size_t) (bytes + size - nul - 1));
+        bool cut;
+        char *path _cleanup_free_ = mend_within(bytes + 1, (size_t) (nul - bytes - 1), VALUE_PATH_MAX, &cut);
+        char *message _cleanup_free_ = mend_within(nul + 1, (size_t) (bytes + size - nul - 1), VALUE_NOTE_MAX, &cut);
         if (!path || !message)
                 return -ENOMEM;
         drop_coming(v);
@@ -130,10 +173,13 @@ static int on_value_error(struct ValuePipe *v, const uint8_t *bytes, size_t size
         return value_fault(v, bytes[0], path, message);
 }
 
-static int on_error_text(struct ValuePipe *v, enum ErrorText which, const uint8_t *bytes, size_t size) {
-        char *text = utf8_mend(bytes, size);
+static int on_error_text(struct ValuePipe *v, uint32_t type, const uint8_t *bytes, size_t size) {
+        enum ErrorText which = (enum ErrorText) (type - ERROR_TYPE);
+        bool cut;
+        char *text = mend_within(bytes, size, rules[type].max, &cut);
         if (!text)
                 return -ENOMEM;
+        v->coming_error.truncated |= cut;
         free(v->coming_error.texts[which]);
         v->coming_error.texts[which] = text;
         return 0;
@@ -142,7 +188,7 @@ static int on_error_text(struct ValuePipe *v, enum ErrorText which, const uint8_
 static int on_error_position(struct ValuePipe *v, const uint8_t *bytes) {
         v->coming_error.line = job_get_u32(bytes);
         v->coming_error.column = job_get_u32(bytes + 4);
-        v->coming_error.truncated = bytes[8];
+        v->coming_error.truncated |= bytes[8] != 0;
         return 0;
 }
 
@@ -165,11 +211,11 @@ static int on_invalid(struct ValuePipe *v, bool incomplete) {
 }
 
 static int on_note(struct ValuePipe *v, const uint8_t *bytes, size_t size) {
-        char *text _cleanup_free_ = utf8_mend(bytes, size);
+        bool cut;
+        char *text _cleanup_free_ = mend_within(bytes, size, sizeof v->note - 1, &cut);
         if (!text)
                 return -ENOMEM;
-        if (strlen(text) < sizeof v->note)
-                (void) snprintf(v->note, sizeof v->note, "%s", text);
+        (void) snprintf(v->note, sizeof v->note, "%s", text);
         return 0;
 }
 
@@ -219,11 +265,14 @@ static int on_display(struct ValuePipe *v, const uint8_t *bytes, size_t size) {
                 return -EBADMSG;
         if (!is_metadata(d->metadata))
                 d->metadata = "";
-        if (v->n_displays == VALUE_DISPLAYS_MAX) {
+        size_t n = strlen(d->metadata);
+        if (v->n_displays == VALUE_DISPLAYS_MAX || n > v->content_max - v->content_used) {
                 d->dropped = true;
                 v->limits_hit |= 1u << LIMIT_HIT_CONTENT;
-        } else
+        } else {
+                v->content_used += n;
                 (void) snprintf(d->content_id, sizeof d->content_id, "display-%u", ++v->n_displays);
+        }
         return 0;
 }
 
@@ -280,7 +329,7 @@ static int on_display_data(struct ValuePipe *v, const uint8_t *bytes, size_t siz
         if (d->dropped || size == 0)
                 return 0;
         /* Whoever goes over it has no use for half a picture. What was sent in pieces ends where it is. */
-        if (v->content_used + size > v->content_max) {
+        if (size > v->content_max - v->content_used) {
                 v->limits_hit |= 1u << LIMIT_HIT_CONTENT;
                 d->dropped = true;
                 return d->in_pieces ? send_pieces(v, true) : 0;
@@ -328,7 +377,7 @@ static int value_on_record(void *userdata, uint32_t type, const uint8_t *bytes, 
         case ERROR_TRACEBACK:
         case ERROR_SOURCE_LINE:
         case ERROR_HINT:
-                return on_error_text(v, (enum ErrorText) (type - ERROR_TYPE), bytes, size);
+                return on_error_text(v, type, bytes, size);
         case ERROR_POSITION:
                 return on_error_position(v, bytes);
         case ERROR_END:
@@ -392,12 +441,14 @@ static int value_on_readable(sd_event_source *source, int fd, uint32_t events, v
 
 static int value_on_drain(sd_event_source *source, void *userdata) {
         struct ValuePipe *v = userdata;
-        int r = 1;
+        int r = v->fd >= 0 && !v->waiting;
 
-        while (v->fd >= 0 && !v->waiting && r > 0)
+        for (int i = 0; i < READS_AT_ONCE && r > 0; i++)
                 r = pipe_read(v);
         if (v->fd < 0)
                 v->on_drained(v->userdata);
+        else if (r > 0) /* a large pipe, or one that could not be frozen: others have their turn between */
+                return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
         return 0;
 }
 
@@ -428,7 +479,7 @@ void value_pipe_done(struct ValuePipe *v) {
         v->display.dropped = true; /* nothing more goes into the log */
         pipe_end(v);
         v->drain = sd_event_source_disable_unref(v->drain);
-        value_done(&v->value);
+        drop_value(v);
         code_error_done(&v->error);
         v->log = NULL;
 }

@@ -9,7 +9,7 @@
 
 #define CONTENT_PIECE (256 * KIB)
 
-/* Bytes that values of all executions may take while they are collected. */
+/* Bytes that values of all executions may take, until these have ended. */
 struct ValueBudget {
         size_t used, most;
 };
@@ -37,7 +37,7 @@ struct ValuePipe {
         bool started, invalid, incomplete;
         struct JsonCheck check; /* of the value that comes */
         struct Value coming, value;
-        size_t coming_allocated;
+        size_t coming_allocated, value_allocated; /* what they take of the budget */
         struct CodeError coming_error, error;
         char note[VALUE_NOTE_MAX + 1];
         struct DisplayInput display;
