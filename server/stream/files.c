@@ -9,6 +9,7 @@
 #define READ_SIZE (64 * KIB)
 #define READS_AT_ONCE 4
 #define QUIET_DEADLINE (5 * USEC_PER_SEC) /* init says nothing for so long */
+#define ANSWER_DEADLINE (60 * USEC_PER_SEC) /* all it says, as slowly as it likes */
 #define ENTRY_HEAD (4 + FILE_STAMP_SIZE)
 
 enum { /* glovebox.v1.Change and Skipped */
@@ -66,9 +67,7 @@ static int on_entry(struct Files *f, const uint8_t *bytes, size_t size) {
         struct ResultFile file = {.change = bytes[0], .skipped = bytes[1], .size = get_u64(bytes + 4 + 8)};
         bool has_content = bytes[2] && !file.skipped;
 
-        f->path_bytes += n;
-        if (file.change > CHANGE_LAST || file.skipped > SKIPPED_LAST || memchr(path, 0, n) || f->n == COLLECT_ENTRIES_MAX ||
-            f->path_bytes > COLLECT_ENTRY_BYTES_MAX)
+        if (file.change > CHANGE_LAST || file.skipped > SKIPPED_LAST || memchr(path, 0, n) || f->n == COLLECT_ENTRIES_MAX)
                 return -EBADMSG;
         int r = close_content(f);
         if (r < 0)
@@ -76,6 +75,11 @@ static int on_entry(struct Files *f, const uint8_t *bytes, size_t size) {
         file.path = utf8_escape(path, n, &file.escaped);
         if (!file.path)
                 return -ENOMEM;
+        f->path_bytes += strlen(file.path);
+        if (f->path_bytes > COLLECT_ENTRY_BYTES_MAX) {
+                free(file.path);
+                return -EBADMSG;
+        }
         file.mime_type = mime_type_of(file.path);
         if (has_content)
                 (void) snprintf(file.content_id, sizeof file.content_id, "file-%zu", f->n + 1);
@@ -135,8 +139,13 @@ static int files_on_deadline(sd_event_source *source, uint64_t usec, void *userd
         return 0;
 }
 
+static usec_t time_left(const struct Files *f, usec_t now) {
+        return f->time_left - MIN(f->time_left, now - f->reading_since);
+}
+
 static int set_deadline(struct Files *f) {
-        int r = sd_event_source_set_time(f->deadline, now_monotonic() + QUIET_DEADLINE);
+        usec_t now = now_monotonic();
+        int r = sd_event_source_set_time(f->deadline, now + MIN(QUIET_DEADLINE, time_left(f, now)));
         return r < 0 ? r : sd_event_source_set_enabled(f->deadline, SD_EVENT_ONESHOT);
 }
 
@@ -147,6 +156,7 @@ static int files_on_readable(sd_event_source *source, int fd, uint32_t events, v
         for (int i = 0; i < READS_AT_ONCE; i++) {
                 if (eventlog_room(f->log) == 0) {
                         f->waiting = true;
+                        f->time_left = time_left(f, now_monotonic());
                         (void) sd_event_source_set_enabled(f->source, SD_EVENT_OFF);
                         (void) sd_event_source_set_enabled(f->deadline, SD_EVENT_OFF);
                         return 0;
@@ -227,6 +237,8 @@ int files_ask(struct Files *f, sd_event *event, int collect, int files, const st
 
         f->fd = files;
         f->content_left = q->content_max;
+        f->time_left = ANSWER_DEADLINE;
+        f->reading_since = now_monotonic();
         int r = owned < 0 || files < 0 ? -EBADF : write_question(f, q);
         if (r >= 0)
                 r = start_reading(f, event);
@@ -241,6 +253,7 @@ void files_resume(struct Files *f) {
         if (!f->waiting)
                 return;
         f->waiting = false;
+        f->reading_since = now_monotonic();
         (void) sd_event_source_set_enabled(f->source, SD_EVENT_ON);
         (void) set_deadline(f);
 }

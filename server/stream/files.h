@@ -28,8 +28,9 @@ struct Files {
         uint8_t *question;
         struct RecordReader reader;
         bool waiting, ended;
+        usec_t time_left, reading_since; /* for the answer, without what was waited for a slow reader */
         uint64_t content_left;
-        size_t path_bytes;
+        size_t path_bytes; /* as the result carries them */
         struct ResultFile *list; /* until somebody takes it */
         size_t n, allocated;
         bool truncated;
