@@ -1,6 +1,8 @@
 /* server/stream/eventlog.c */
 #include "tests/unit/unit.h"
 
+#include <stdio.h>
+
 #include "server/stream/eventlog.h"
 
 struct Fixture {
@@ -175,10 +177,118 @@ static void seq_counts_from_one(void **state) {
         stop(&f);
 }
 
+static void add_display(struct Fixture *f, const char *id, size_t size) {
+        static const uint8_t block[CONTENT_WHOLE_MAX];
+        char name[16], type[16] = "image/png", metadata[8] = "{}";
+        struct Event e = {
+                .kind = EVENT_DISPLAY,
+                .display = {.id = name, .mime_type = type, .metadata = metadata, .content_id = "", .data = block, .size = size},
+        };
+        (void) snprintf(name, sizeof name, "%s", id);
+        assert_int_equal(eventlog_add_copy(&f->log, &e), 0);
+        memset(name, 'x', sizeof name - 1); /* the log has its own */
+        memset(type, 'x', sizeof type - 1);
+}
+
+static void add_content(struct Fixture *f, uint64_t offset, const char *text, bool last) {
+        struct Event e = {.kind = EVENT_CONTENT, .content = {"file-1", offset, (const uint8_t *) text, strlen(text), last}};
+        assert_int_equal(eventlog_add_copy(&f->log, &e), 0);
+}
+
+static void copies_are_the_logs_own(void **state) {
+        struct Fixture f;
+        struct Event e;
+
+        start(&f);
+        log_cursor_start(&f.cursor, &f.log, true, on_wake, &f);
+        assert_int_equal(log_cursor_next(&f.cursor, &e), 0);
+        add(&f, STREAM_STDOUT, "before");
+        add_display(&f, "fig-1", 3);
+        add_display(&f, "", 0);
+        add_content(&f, 7, "abc", true);
+        assert_true(sd_event_run(f.event, 0) >= 0);
+        assert_int_equal(f.wakes, 1);
+        expect_output(&f, STREAM_STDOUT, 0, "before"); /* in their order */
+        assert_int_equal(log_cursor_next(&f.cursor, &e), 1);
+        assert_int_equal(e.kind, EVENT_DISPLAY);
+        assert_int_equal(e.seq, 2);
+        assert_string_equal(e.display.id, "fig-1");
+        assert_string_equal(e.display.mime_type, "image/png");
+        assert_string_equal(e.display.metadata, "{}");
+        assert_string_equal(e.display.content_id, "");
+        assert_int_equal(e.display.size, 3);
+        assert_memory_equal(e.display.data, "\0\0\0", 3);
+        assert_int_equal(log_cursor_next(&f.cursor, &e), 1);
+        assert_int_equal(e.display.size, 0);
+        assert_int_equal(log_cursor_next(&f.cursor, &e), 1);
+        assert_int_equal(e.kind, EVENT_CONTENT);
+        assert_string_equal(e.content.id, "file-1");
+        assert_int_equal(e.content.offset, 7);
+        assert_int_equal(e.content.size, 3);
+        assert_memory_equal(e.content.data, "abc", 3);
+        assert_true(e.content.last);
+        assert_int_equal(log_cursor_next(&f.cursor, &e), 0);
+        assert_int_equal(f.log.charged, 0);
+        stop(&f);
+}
+
+/* What the lead has not read is charged and never goes; when it has read, nothing is left of it. */
+static void copies_wait_for_the_lead(void **state) {
+        struct Fixture f;
+        struct Event e;
+        unsigned n = 0, seen = 0;
+
+        start(&f);
+        log_cursor_start(&f.cursor, &f.log, true, on_wake, &f);
+        for (; eventlog_room(&f.log) > 0; n++) {
+                size_t before = f.log.charged;
+                add_display(&f, "a", 50 * KIB);
+                assert_in_range(f.log.charged - before, 50 * KIB, 51 * KIB);
+        }
+        assert_int_equal(n, 6);
+        assert_int_equal(f.rooms, 0);
+        for (; log_cursor_next(&f.cursor, &e) > 0; seen++)
+                assert_int_equal(e.seq, seen + 1);
+        assert_int_equal(seen, n);
+        assert_true(f.rooms > 0);
+        assert_int_equal(f.log.charged, 0);
+        stop(&f);
+}
+
+/* Nobody holds it: the oldest go, be they output or displays, and what is charged is what is there. */
+static void a_ring_of_copies(void **state) {
+        struct Fixture f;
+        struct Event e;
+        unsigned seen = 0;
+
+        start(&f);
+        log_cursor_start(&f.cursor, &f.log, false, on_wake, &f);
+        add_plain(&f, EVENT_ACCEPTED, false);
+        for (int i = 0; i < 100; i++) {
+                add_display(&f, "a", 10 * KIB);
+                add_content(&f, 0, "x", false);
+                add(&f, STREAM_STDERR, "y");
+                assert_true(f.log.charged <= OUTPUT_HELD + 11 * KIB);
+        }
+        add_display(&f, "large", CONTENT_WHOLE_MAX); /* larger than the ring itself */
+        add_plain(&f, EVENT_RESULT, true);
+        assert_true(f.log.charged <= OUTPUT_HELD);
+        assert_int_equal(log_cursor_next(&f.cursor, &e), 1);
+        assert_int_equal(e.kind, EVENT_ACCEPTED); /* that and the result are never dropped */
+        while (log_cursor_next(&f.cursor, &e) > 0)
+                seen += e.kind == EVENT_DISPLAY;
+        assert_in_range(seen, 0, 25);
+        assert_int_equal(e.kind, EVENT_RESULT);
+        eventlog_shrink(&f.log);
+        assert_int_equal(f.log.charged, 0);
+        stop(&f);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(small_writes_are_gathered), cmocka_unit_test(streams_keep_their_order),
-                cmocka_unit_test(the_lead_holds_the_log_back),
+                cmocka_unit_test(the_lead_holds_the_log_back), cmocka_unit_test(copies_are_the_logs_own),
+                cmocka_unit_test(copies_wait_for_the_lead),  cmocka_unit_test(a_ring_of_copies),
                 cmocka_unit_test(a_ring_leaves_a_gap),       cmocka_unit_test(heartbeats_do_not_pile_up), cmocka_unit_test(seq_counts_from_one),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
