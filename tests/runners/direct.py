@@ -19,7 +19,7 @@ VALUE = ["", "STARTED", "INVALID", "JSON", "END", "ERROR", "ERROR_TYPE", "ERROR_
 VALUE_ERRORS = {1: "NOT_SERIALIZABLE", 2: "TOO_LARGE", 3: "TOO_DEEP", 4: "CIRCULAR"}
 COMMANDS = {
     "python": ["/usr/bin/python3", "-u", "-X", "utf8", str(ROOT / "inside/python/runner.py")],
-    "javascript": ["node", str(ROOT / "inside/javascript/runner.js")],
+    "javascript": ["node", "--experimental-vm-modules", str(ROOT / "inside/javascript/runner.js")],
 }
 CODE_NAMES = {"python": "main.py", "javascript": "main.js"}
 
@@ -100,10 +100,10 @@ def _take(data):
     return out
 
 
-def run(language, code, *, args=(), stdin=b"", timeout=30, files=(), env=None, command=None, **how):
+def run(language, code, *, args=(), stdin=b"", timeout=30, files=(), env=None, command=None, code_name=None, **how):
     """Runs code; how: see job(). files: (path, bytes) put beside the code before. The folder is the working directory."""
     with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / CODE_NAMES[language]
+        path = pathlib.Path(folder) / (code_name or CODE_NAMES[language])
         path.write_bytes(code if isinstance(code, bytes) else code.encode())
         for name, content in files:
             (pathlib.Path(folder) / name).write_bytes(content)
