@@ -19,8 +19,9 @@ static uint64_t max_executions(const struct Executions *x) {
                 uint64_t cpus = (uint64_t) MAX(sysconf(_SC_NPROCESSORS_ONLN), 1L);
                 n = MIN(memory / MAX(x->config->defaults.memory_bytes, MIB), cpus * EXECUTIONS_PER_CPU);
         }
+        /* One of the spawner's cells is for asking runtimes for their versions, which a reload does while executions run. */
         if (x->link.ready && x->link.info.max_cells > 0)
-                n = MIN(n, x->link.info.max_cells);
+                n = MIN(n, MAX(x->link.info.max_cells, UINT64_C(2)) - 1);
         return MAX(n, (uint64_t) 1);
 }
 

@@ -12,6 +12,8 @@
 /* Server and spawner read a changed config one after the other: so long the spawner may hold a cell to caps of before. */
 #define CAPS_PATIENCE (3 * USEC_PER_SEC)
 #define CAPS_PAUSE (200 * USEC_PER_MSEC)
+/* What all probes together may take while cells are short. */
+#define PROBES_PATIENCE (2 * 60 * USEC_PER_SEC)
 
 struct Probe {
         struct Executions *owner;
@@ -110,10 +112,10 @@ static int probe_on_again(sd_event_source *source, uint64_t usec, void *userdata
 }
 
 /* -ETIMEDOUT: it had time enough. */
-static int probe_put_off(struct Probe *p) {
+static int probe_put_off(struct Probe *p, usec_t patience) {
         struct Executions *x = p->owner;
 
-        if (now_monotonic() - x->probes_began > CAPS_PATIENCE)
+        if (now_monotonic() - x->probes_began > patience)
                 return -ETIMEDOUT;
         int r = sd_event_add_time_relative(x->event, &x->probe_again, CLOCK_MONOTONIC, CAPS_PAUSE, 0, probe_on_again, x);
         if (r < 0)
@@ -127,8 +129,10 @@ static void probe_on_failed(const struct LeaseFailure *f, void *userdata) {
         struct Probe *p = userdata;
         char why[400];
 
-        if (p->status && f->error == ERANGE && probe_put_off(p) >= 0)
+        if (p->status && f->error == ERANGE && probe_put_off(p, CAPS_PATIENCE) >= 0)
                 return; /* above the spawner's caps */
+        if (p->status && f->error == EBUSY && probe_put_off(p, PROBES_PATIENCE) >= 0)
+                return; /* all of its cells are there, the one of the probe before among them, which is still being taken down */
         const char *text = f->error ? strerrordesc_np(f->error) : "";
         bool twice = streq(f->detail, text);
 

@@ -226,3 +226,16 @@ def test_the_server_may_read_caps_first(make_daemon):
     assert daemon.run("echo hi").stdout == b"hi\n"
     assert wait_until(lambda: sum("Runtime bash: GNU" in line for line in daemon.err.lines[before:]), seconds(10), 0.05), daemon.err.lines[before:]
     assert not [line for line in daemon.err.lines[before:] if "cannot be used" in line]
+
+
+@pytest.mark.parametrize("cells", [2, 3])
+def test_a_reload_on_a_full_spawner_gives_no_runtime_up(make_daemon, cells):
+    """As many executions as there are cells for, and as many waiting: asking runtimes for their versions meanwhile costs no execution its cell, and
+    no runtime its name."""
+    daemon = make_daemon(config={"server": {"max-executions": 16, "wait-deadline": "60s"}, "spawner": {"max-cells": cells}})
+    held = [daemon.call("sleep 1") for _ in range(2 * cells)]
+    held[0].until("started")
+    os.kill(daemon.server, signal.SIGHUP)
+    assert [call.wait().outcome for call in held] == ["COMPLETED"] * len(held), held
+    assert [daemon.run(code, runtime).outcome for runtime, code in (("python", "print(1)"), ("javascript", "1"), ("bash", "true"))] == ["COMPLETED"] * 3
+    assert "cannot be used" not in daemon.log
