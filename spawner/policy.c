@@ -17,14 +17,9 @@ static const struct {
         const char *name;
         uint64_t value;
 } constants[] = {
-        { "AF_APPLETALK", AF_APPLETALK },
-        { "AF_ATMPVC", AF_ATMPVC },
-        { "AF_AX25", AF_AX25 },
-        { "AF_BRIDGE", AF_BRIDGE },
-        { "AF_IPX", AF_IPX },
-        { "AF_NETROM", AF_NETROM },
+        { "AF_INET", AF_INET },
+        { "AF_INET6", AF_INET6 },
         { "AF_UNIX", AF_UNIX },
-        { "AF_X25", AF_X25 },
         { "CLONE_NEWCGROUP", CLONE_NEWCGROUP },
         { "CLONE_NEWIPC", CLONE_NEWIPC },
         { "CLONE_NEWNET", CLONE_NEWNET },

@@ -1,9 +1,10 @@
-/* From a policy to one program for the kernel's seccomp: a binary tree over ranges of call numbers, whose leaves answer or look at arguments.
+/* From a policy to one program for the kernel's seccomp: which range of numbers a call is in, a few numbers of it one by one, and then its
+ * arguments; decisions.c makes the program of that.
  *
- * libseccomp knows the numbers of calls, but cannot say "allowed unless" of one call in one program, and its two programs took 206 us to
- * load where this one took 90 for the same policy (./dev bench prints today's): for each of several hundred call numbers the kernel walks a
- * program at every load, to learn which it can answer without running it. A tree keeps that walk short, and every call that looks at no
- * argument costs nothing later. */
+ * libseccomp knows the numbers of calls, but cannot say "allowed unless" of one call in one program, and makes longer ones: its two took 206 us to
+ * load for what a plain tree of 346 instructions did in 90 (./dev bench prints today's). A call that looks at no argument costs next to
+ * nothing later, since the kernel finds out when it loads the program that it need not be run for it; that works only for what it can follow
+ * (linux/kernel/seccomp.c, seccomp_is_const_allow): loads of the number, masks and jumps, no arithmetic. */
 #include "spawner/steps/seccomp-program.h"
 
 #include <linux/filter.h>
@@ -13,6 +14,7 @@
 #include <stdio.h>
 
 #include "spawner/policy.h"
+#include "spawner/steps/decisions.h"
 
 #define UNKNOWN_CALL ENOSYS /* what no rule names */
 #define CALLS_MAX 1024 /* numbers from here on are unknown; Linux 6.18 is at 470 */
@@ -22,7 +24,7 @@
 #else
 #define URETPROBE (__NR_SCMP_ERROR - 1)
 #endif
-#define FAIL 255 /* a jump to the end of the rule, until that is known */
+#define OTHERS_MAX 4 /* numbers of a range that are asked for one by one: each makes the way of the rest longer */
 #define ALLOW SECCOMP_RET_ALLOW
 #define DENY(error) (SECCOMP_RET_ERRNO | ((uint32_t) (error) & SECCOMP_RET_DATA)) /* 0 for POLICY_IGNORED */
 
@@ -39,23 +41,17 @@ static const struct {
         { "uretprobe", URETPROBE },
 };
 
-/* What one call number is answered. */
-struct Answer {
-        const char *call; /* to be looked up in the policy, for the sake of its conditions; NULL = action says all */
-        uint32_t action;
-};
-
-/* Call numbers from first up to the next range's first. */
+/* Call numbers from first up to the next range's first; a few of them are answered otherwise than the rest. */
 struct Range {
-        uint32_t first;
-        struct Answer answer;
+        uint32_t first, last;
+        unsigned answer;
 };
 
-struct Code {
+struct Compiler {
         const struct Policy *policy;
-        struct sock_filter at[BPF_MAXINSNS];
-        size_t n;
-        bool full;
+        struct Decisions *decisions;
+        unsigned answers[CALLS_MAX]; /* of each call number: a node of the decisions */
+        unsigned unknown;            /* the answer of what no rule names */
 };
 
 static int call_number(const char *name) {
@@ -69,198 +65,171 @@ static int call_number(const char *name) {
         return __NR_SCMP_ERROR;
 }
 
-static void put(struct Code *c, unsigned code, uint32_t k, uint8_t if_true, uint8_t if_false) {
-        if (c->n == ELEMENTSOF(c->at)) {
-                c->full = true;
-                return;
-        }
-        c->at[c->n++] = (struct sock_filter) { (uint16_t) code, if_true, if_false, k };
-}
-
-static void put_load(struct Code *c, size_t offset) {
-        put(c, BPF_LD | BPF_W | BPF_ABS, (uint32_t) offset, 0, 0);
-}
-
-static void put_load_half(struct Code *c, unsigned argument, bool high) {
+static uint32_t word_of(unsigned argument, bool high) {
         bool second = high == (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
-        put_load(c, offsetof(struct seccomp_data, args) + 8 * argument + (second ? 4 : 0));
+        return (uint32_t) offsetof(struct seccomp_data, args) + 8 * argument + (second ? 4 : 0);
 }
 
-static void put_jump(struct Code *c, unsigned how, uint32_t k, uint8_t if_true, uint8_t if_false) {
-        put(c, BPF_JMP | how | BPF_K, k, if_true, if_false);
+static unsigned ask_is(struct Compiler *c, uint32_t word, uint32_t mask, uint32_t value, unsigned yes, unsigned no) {
+        return decisions_ask(c->decisions, (struct Question) { QUESTION_IS, word, mask, value }, yes, no);
 }
 
-static void put_return(struct Code *c, uint32_t action) {
-        put(c, BPF_RET | BPF_K, action, 0, 0);
+static unsigned ask_above(struct Compiler *c, uint32_t word, uint32_t value, unsigned yes, unsigned no) {
+        return decisions_ask(c->decisions, (struct Question) { QUESTION_ABOVE, word, UINT32_MAX, value }, yes, no);
 }
 
-static void put_masked_half(struct Code *c, const struct PolicyCondition *p, bool high) {
-        uint32_t mask = (uint32_t) (high ? p->mask >> 32 : p->mask), value = (uint32_t) (high ? p->value >> 32 : p->value);
-
-        if (mask == 0)
-                return;
-        put_load_half(c, p->argument, high);
-        if (mask != UINT32_MAX)
-                put(c, BPF_ALU | BPF_AND | BPF_K, mask, 0, 0);
-        put_jump(c, BPF_JEQ, value, 0, FAIL);
-}
-
-/* The program goes on behind it where the condition holds. */
-static void put_condition(struct Code *c, const struct PolicyCondition *p) {
-        uint32_t high = (uint32_t) (p->value >> 32), low = (uint32_t) p->value;
-        struct PolicyCondition equal = *p;
+/* The kernel's programs know 32 bits at a time. */
+static unsigned ask_condition(struct Compiler *c, const struct PolicyCondition *p, unsigned yes, unsigned no) {
+        uint32_t high = word_of(p->argument, true), low = word_of(p->argument, false);
+        uint32_t high_value = (uint32_t) (p->value >> 32), low_value = (uint32_t) p->value;
+        uint64_t mask = p->operator == POLICY_MASKED_EQUAL ? p->mask : UINT64_MAX;
+        unsigned next;
 
         switch (p->operator) {
         case POLICY_EQUAL:
-                equal.mask = UINT64_MAX;
-                put_masked_half(c, &equal, true);
-                put_masked_half(c, &equal, false);
-                return;
         case POLICY_MASKED_EQUAL:
-                put_masked_half(c, p, true);
-                put_masked_half(c, p, false);
-                return;
+                next = ask_is(c, low, (uint32_t) mask, low_value, yes, no);
+                return ask_is(c, high, (uint32_t) (mask >> 32), high_value, next, no);
         case POLICY_NOT_EQUAL:
-                put_load_half(c, p->argument, true);
-                put_jump(c, BPF_JEQ, high, 0, 2);
-                put_load_half(c, p->argument, false);
-                put_jump(c, BPF_JEQ, low, FAIL, 0);
-                return;
+                next = ask_is(c, low, UINT32_MAX, low_value, no, yes);
+                return ask_is(c, high, UINT32_MAX, high_value, next, yes);
         case POLICY_GREATER:
-                put_load_half(c, p->argument, true);
-                put_jump(c, BPF_JGT, high, 3, 0);
-                put_jump(c, BPF_JEQ, high, 0, FAIL);
-                put_load_half(c, p->argument, false);
-                put_jump(c, BPF_JGT, low, 0, FAIL);
-                return;
+                next = ask_above(c, low, low_value, yes, no);
+                next = ask_is(c, high, UINT32_MAX, high_value, next, no);
+                return ask_above(c, high, high_value, yes, next);
         }
+        return no;
 }
 
-static void put_rule(struct Code *c, const struct PolicyRule *rule) {
-        size_t start = c->n;
+static unsigned answer(struct Compiler *c, const struct PolicyRule *rule) {
+        return decisions_answer(c->decisions, rule->error ? DENY(rule->error) : ALLOW);
+}
 
-        for (size_t i = 0; i < rule->n_conditions; i++)
-                put_condition(c, &rule->conditions[i]);
-        put_return(c, rule->error ? DENY(rule->error) : ALLOW);
-        for (size_t i = start; i < c->n; i++) {
-                struct sock_filter *at = &c->at[i];
-                uint8_t end = (uint8_t) (c->n - i - 1); /* a rule is far shorter than a jump's reach */
-                if (BPF_CLASS(at->code) != BPF_JMP)
+/* In front of what the call is answered so far, its rules of one kind: the last one is put there first. */
+static unsigned ask_rules(struct Compiler *c, const char *call, bool denials, unsigned next) {
+        for (size_t i = c->policy->n_rules; i-- > 0;) {
+                const struct PolicyRule *rule = &c->policy->rules[i];
+                if (!rule->n_conditions || !rule->error != !denials || !streq(rule->call, call))
                         continue;
-                at->jt = at->jt == FAIL ? end : at->jt;
-                at->jf = at->jf == FAIL ? end : at->jf;
+                unsigned otherwise = next;
+                next = answer(c, rule);
+                for (size_t k = rule->n_conditions; k-- > 0;)
+                        next = ask_condition(c, &rule->conditions[k], next, otherwise);
         }
+        return next;
 }
 
-static void put_rules(struct Code *c, const char *call, bool denials) {
+static int find_number(const struct PolicyRule *rule, char **ret_error) {
+        int number = call_number(rule->call);
+
+        if (number != __NR_SCMP_ERROR && number < CALLS_MAX)
+                return number;
+        if (asprintf(ret_error, "seccomp: '%s' is not a system call that is known here; is it spelt right?", rule->call) < 0)
+                *ret_error = NULL;
+        return __NR_SCMP_ERROR;
+}
+
+/* First each call's rule without conditions, then what those with conditions change. */
+static int find_answers(struct Compiler *c, char **ret_error) {
+        bool is_asked[CALLS_MAX] = {};
+
+        for (size_t i = 0; i < CALLS_MAX; i++)
+                c->answers[i] = c->unknown;
         for (size_t i = 0; i < c->policy->n_rules; i++) {
                 const struct PolicyRule *rule = &c->policy->rules[i];
-                if (rule->n_conditions && !rule->error == !denials && streq(rule->call, call))
-                        put_rule(c, rule);
-        }
-}
-
-static void put_answer(struct Code *c, const struct Answer *answer) {
-        if (answer->call) {
-                put_rules(c, answer->call, true);
-                put_rules(c, answer->call, false);
-        }
-        put_return(c, answer->action);
-}
-
-/* The second half of the ranges is farther away than a conditional jump reaches. */
-static void put_far_jump(struct Code *c, size_t at, size_t distance) {
-        if (c->n == ELEMENTSOF(c->at)) {
-                c->full = true;
-                return;
-        }
-        memmove(&c->at[at + 2], &c->at[at + 1], distance * sizeof *c->at);
-        c->n++;
-        c->at[at].jf = 1;
-        c->at[at + 1] = (struct sock_filter) { .code = BPF_JMP | BPF_JA, .k = (uint32_t) distance };
-}
-
-/* The call's number is in the accumulator. */
-static void put_tree(struct Code *c, const struct Range *ranges, size_t n) {
-        if (n == 1) {
-                put_answer(c, &ranges->answer);
-                return;
-        }
-        size_t half = n / 2, at = c->n;
-        put_jump(c, BPF_JGE, ranges[half].first, 0, 0);
-        put_tree(c, ranges, half);
-        size_t distance = c->n - at - 1;
-        if (distance > UINT8_MAX)
-                put_far_jump(c, at, distance);
-        else if (!c->full)
-                c->at[at].jt = (uint8_t) distance;
-        put_tree(c, ranges + half, n - half);
-}
-
-/* Each call's rule without conditions, and whether it has others. */
-static int find_answers(const struct Policy *policy, struct Answer answers[static CALLS_MAX], char **ret_error) {
-        for (size_t i = 0; i < CALLS_MAX; i++)
-                answers[i] = (struct Answer) { .action = DENY(UNKNOWN_CALL) };
-        for (size_t i = 0; i < policy->n_rules; i++) {
-                const struct PolicyRule *rule = &policy->rules[i];
-                int number = call_number(rule->call);
-                if (number == __NR_SCMP_ERROR || number >= CALLS_MAX) {
-                        if (asprintf(ret_error, "seccomp: '%s' is not a system call that is known here; is it spelt right?", rule->call) < 0)
-                                *ret_error = NULL;
+                int number = find_number(rule, ret_error);
+                if (number == __NR_SCMP_ERROR)
                         return -EINVAL;
-                }
-                if (number < 0)
-                        continue; /* a call of other architectures */
-                if (rule->n_conditions)
-                        answers[number].call = rule->call;
-                else
-                        answers[number].action = rule->error ? DENY(rule->error) : ALLOW;
+                if (number >= 0 && !rule->n_conditions) /* below 0: a call of other architectures */
+                        c->answers[number] = answer(c, rule);
+        }
+        for (size_t i = 0; i < c->policy->n_rules; i++) {
+                const struct PolicyRule *rule = &c->policy->rules[i];
+                int number = call_number(rule->call);
+                if (number < 0 || !rule->n_conditions || is_asked[number])
+                        continue;
+                unsigned root = ask_rules(c, rule->call, true, ask_rules(c, rule->call, false, c->answers[number]));
+                c->answers[number] = decisions_shorten(c->decisions, root);
+                is_asked[number] = true;
         }
         return 0;
 }
 
-static bool is_same(const struct Answer *a, const struct Answer *b) {
-        return !a->call && !b->call && a->action == b->action;
-}
-
-static size_t join_ranges(const struct Answer answers[static CALLS_MAX], struct Range *ranges) {
+/* Where the best ranges begin: the fewest questions, of which each border is one, and each number that differs from its range's answer. */
+static size_t find_ranges(const struct Compiler *c, struct Range *ranges) {
+        struct {
+                uint32_t questions, first; /* for the numbers below this one; where their last range begins */
+        } best[CALLS_MAX + 1];
         size_t n = 0;
 
-        for (uint32_t i = 0; i < CALLS_MAX; i++)
-                if (n == 0 || !is_same(&ranges[n - 1].answer, &answers[i]))
-                        ranges[n++] = (struct Range) { i, answers[i] };
-        ranges[n++] = (struct Range) { CALLS_MAX, { .action = DENY(UNKNOWN_CALL) } };
+        for (size_t i = 1; i <= CALLS_MAX; i++)
+                best[i].questions = UINT32_MAX;
+        best[0].questions = 0;
+        for (uint32_t first = 0; first < CALLS_MAX; first++) {
+                uint32_t others = 0;
+                for (uint32_t last = first; last < CALLS_MAX; last++) {
+                        others += c->answers[last] != c->answers[first];
+                        if (others > OTHERS_MAX)
+                                break;
+                        uint32_t questions = best[first].questions + others + 1;
+                        if (questions < best[last + 1].questions) {
+                                best[last + 1].questions = questions;
+                                best[last + 1].first = first;
+                        }
+                }
+        }
+        for (uint32_t end = CALLS_MAX; end > 0; end = best[end].first) {
+                uint32_t first = best[end].first;
+                ranges[n++] = (struct Range) { first, end - 1, c->answers[first] };
+        }
         return n;
 }
 
-static int assemble(const struct Policy *policy, struct Code *c, char **ret_error) {
-        struct Answer answers[CALLS_MAX];
-        struct Range ranges[CALLS_MAX + 1];
+/* Of ranges in falling order. */
+static unsigned ask_number(struct Compiler *c, const struct Range *ranges, size_t n) {
+        uint32_t word = offsetof(struct seccomp_data, nr);
 
-        int r = find_answers(policy, answers, ret_error);
+        if (n > 1) {
+                size_t half = n / 2;
+                unsigned below = ask_number(c, ranges + half, n - half);
+                return ask_above(c, word, ranges[half].last, ask_number(c, ranges, half), below);
+        }
+        unsigned next = ranges->answer;
+        for (uint32_t i = ranges->first; i <= ranges->last; i++)
+                if (c->answers[i] != ranges->answer)
+                        next = ask_is(c, word, UINT32_MAX, i, c->answers[i], next);
+        return next;
+}
+
+static int assemble(struct Compiler *c, struct sock_filter *ret, size_t max, char **ret_error) {
+        struct Range ranges[CALLS_MAX];
+
+        c->unknown = decisions_answer(c->decisions, DENY(UNKNOWN_CALL));
+        int r = find_answers(c, ret_error);
         if (r < 0)
                 return r;
-        c->policy = policy;
-        put_load(c, offsetof(struct seccomp_data, arch));
-        put_jump(c, BPF_JEQ, seccomp_arch_native(), 1, 0);
-        put_return(c, DENY(UNKNOWN_CALL)); /* not killed: each kill is a line in the host's audit log */
-        put_load(c, offsetof(struct seccomp_data, nr));
-        put_tree(c, ranges, join_ranges(answers, ranges));
-        return c->full ? -EFBIG : 0;
+        size_t n = find_ranges(c, ranges);
+        unsigned root = ask_number(c, ranges, n);
+        root = ask_above(c, offsetof(struct seccomp_data, nr), CALLS_MAX - 1, c->unknown, root);
+        /* Other architectures' calls are not killed: each kill is a line in the host's audit log. */
+        root = ask_is(c, offsetof(struct seccomp_data, arch), UINT32_MAX, seccomp_arch_native(), root, c->unknown);
+        return decisions_write(c->decisions, root, ret, max);
 }
 
 int seccomp_program_compile(const struct Policy *policy, bool debug, struct SeccompProgram *ret, char **ret_error) {
-        struct Code *code _cleanup_free_ = calloc(1, sizeof *code);
+        struct Decisions *decisions _cleanup_(decisions_freep) = decisions_new();
+        struct sock_filter *code _cleanup_free_ = calloc(BPF_MAXINSNS, sizeof *code);
+        struct Compiler c = { .policy = policy, .decisions = decisions };
 
-        if (!code)
+        if (!decisions || !code)
                 return -ENOMEM;
-        int r = assemble(policy, code, ret_error);
-        if (r < 0)
-                return r;
-        *ret = (struct SeccompProgram) { .instructions = calloc(code->n, sizeof *code->at), .n = (unsigned short) code->n, .log = debug };
+        int n = assemble(&c, code, BPF_MAXINSNS, ret_error);
+        if (n < 0)
+                return n;
+        *ret = (struct SeccompProgram) { .instructions = calloc((size_t) n, sizeof *code), .n = (unsigned short) n, .log = debug };
         if (!ret->instructions)
                 return -ENOMEM;
-        memcpy(ret->instructions, code->at, code->n * sizeof *code->at);
+        memcpy(ret->instructions, code, (size_t) n * sizeof *code);
         return 0;
 }
 
