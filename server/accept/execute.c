@@ -72,18 +72,16 @@ static void awaited_free_streams(struct Awaited *w) {
 /* The result first, then its parts, then what was printed: that is what can be cut and said so. */
 static void awaited_fit(struct Awaited *w, const struct Result *result) {
         struct Gathered *out = &w->streams[STREAM_STDOUT], *err = &w->streams[STREAM_STDERR];
-        size_t fixed = render_response_size(w->follow.execution, result) + 4 * KIB, room;
+        size_t fixed = render_response_size(w->follow.execution, result) + 4 * KIB + w->parts.n * PART_OVERHEAD;
+        size_t room = REPLY_MAX - MIN(fixed, (size_t) REPLY_MAX);
 
         if (call_answers_pile_up(w->follow.call)) {
                 gathered_cut(out, GATHERED_IN_NEED);
                 gathered_cut(err, GATHERED_IN_NEED);
                 parts_cut(&w->parts, 0);
         }
-        room = REPLY_MAX - MIN(fixed, (size_t) REPLY_MAX);
         parts_cut(&w->parts, room);
-        for (size_t i = 0; i < w->parts.n; i++)
-                fixed += PART_OVERHEAD + strlen(w->parts.list[i].metadata);
-        room = REPLY_MAX - MIN(fixed + w->parts.bytes, (size_t) REPLY_MAX);
+        room -= w->parts.bytes;
         if (out->size + err->size <= room)
                 return;
         /* The smaller stream keeps up to a half. */

@@ -12,7 +12,8 @@ static struct Part *find(const struct Parts *p, const char *content_id) {
 }
 
 static void let_go(struct Parts *p, struct Part *part) {
-        p->bytes -= part->size;
+        p->bytes -= part->size + strlen(part->metadata);
+        part->metadata = "";
         free(part->data);
         part->data = NULL;
         part->size = 0;
@@ -35,7 +36,12 @@ static char *join(const char *const strings[4], struct Part *part) {
         return part->strings;
 }
 
-static struct Part *new_part(struct Parts *p, const char *const strings[4], bool is_display) {
+/* strings: id, MIME type, metadata, content id. Metadata can be long; the others are short. */
+static struct Part *new_part(struct Parts *p, struct Call *c, const char *const strings[4], bool is_display) {
+        size_t size = strlen(strings[2]);
+        bool cut = size > 0 && (p->bytes + size > PARTS_MAX || call_memory_is_short(c));
+        const char *const kept[4] = {strings[0], strings[1], cut ? "" : strings[2], strings[3]};
+
         if (p->n == PARTS_COUNT_MAX)
                 return NULL;
         if (p->n == p->allocated) {
@@ -48,10 +54,12 @@ static struct Part *new_part(struct Parts *p, const char *const strings[4], bool
                 p->allocated = allocated;
         }
         struct Part *part = &p->list[p->n];
-        *part = (struct Part) {.is_display = is_display};
-        if (!join(strings, part))
+        *part = (struct Part) {.is_display = is_display, .cut = cut};
+        if (!join(kept, part))
                 return NULL;
         p->n++;
+        p->bytes += strlen(part->metadata);
+        call_charge(c, sizeof(*part) + strlen(part->metadata));
         return part;
 }
 
@@ -75,7 +83,7 @@ void parts_add(struct Parts *p, struct Call *c, const struct Event *event) {
 
         if (event->kind == EVENT_DISPLAY) {
                 const char *const strings[4] = {event->display.id, event->display.mime_type, event->display.metadata, event->display.content_id};
-                part = new_part(p, strings, true);
+                part = new_part(p, c, strings, true);
                 if (part)
                         add_bytes(p, c, part, event->display.data, event->display.size);
                 return;
@@ -86,7 +94,7 @@ void parts_add(struct Parts *p, struct Call *c, const struct Event *event) {
         const char *const strings[4] = {"", "", "", event->content.id};
         part = find(p, event->content.id);
         if (!part)
-                part = new_part(p, strings, false);
+                part = new_part(p, c, strings, false);
         if (part)
                 add_bytes(p, c, part, event->content.data, event->content.size);
 }

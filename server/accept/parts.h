@@ -4,7 +4,7 @@
 #include "server/accept/call.h"
 
 struct Part {
-        bool is_display, cut; /* cut: it did not fit, and its bytes were let go */
+        bool is_display, cut; /* cut: it did not fit; its data and metadata were let go */
         char *strings;        /* of the following, in one piece */
         const char *id, *mime_type, *metadata, *content_id;
         uint8_t *data;
@@ -13,7 +13,7 @@ struct Part {
 
 struct Parts {
         struct Part *list;
-        size_t n, allocated, bytes;
+        size_t n, allocated, bytes; /* bytes: of data and metadata */
 };
 
 /* One EVENT_DISPLAY or EVENT_CONTENT. What does not fit any more is kept without its bytes. */
