@@ -8,6 +8,8 @@
 
 #define OUTCOME(name) GLOVEBOX__V1__OUTCOME__OUTCOME_##name
 
+#define ALL_IS_WELL "The program ended with exit status 0."
+
 /* COMPLETED, FAILED and SIGNALED are not here: the program's own status is told. */
 static const int statuses[] = {
         [OUTCOME(TIMED_OUT)] = 124,
@@ -39,8 +41,9 @@ int ending_status(const Glovebox__V1__Result *result) {
 char *ending_line(const Glovebox__V1__Result *result) {
         char *line;
 
+        /* The server may have more to say than that all is well: that main was not called, for example. */
         if (result->outcome == OUTCOME(COMPLETED))
-                return NULL;
+                return isempty(result->message) || streq(result->message, ALL_IS_WELL) ? NULL : strdup(result->message);
         if (asprintf(&line, "%s%s%s", proto_enum_word(&glovebox__v1__outcome__descriptor, (int) result->outcome),
                      isempty(result->message) ? "" : ": ", strempty(result->message)) < 0)
                 return NULL;

@@ -7,5 +7,5 @@
 
 /* Of `glovebox run`. */
 int ending_status(const Glovebox__V1__Result *result);
-/* "TIMED_OUT: the program ..."; NULL when there is nothing to say: it completed. */
+/* "TIMED_OUT: the program ..."; NULL when there is nothing to say: it completed as programs do. */
 char *ending_line(const Glovebox__V1__Result *result);

@@ -12,6 +12,7 @@
 #define CODE "What to run"
 #define LIMITS "Limits (absent: the profile's, else the server's; see `glovebox info`)"
 #define WATCH "While it runs"
+#define BACK "What comes back"
 #define NAMES "Names"
 #define OUTPUT "Output"
 #define SERVER "Server"
@@ -29,7 +30,15 @@ const struct Option option_table[] = {
           .help = "its standard input, read to its end first; default: ours, when that is a file or a pipe" },
         { "no-stdin", 0, OPTION_FLAG, NULL, CODE, VERB_RUN, AT(no_stdin), .help = "pass no standard input on" },
         { "file", 'f', OPTION_LIST, "SRC[:DEST]", CODE, VERB_RUN, AT(files), .field = "files", .words = "FILE",
-          .help = "put a file into its /workspace (again for more); together at most 64 MiB" },
+          .help = "put a file or folder into its /workspace (again for more); at most 1000 files, 64 MiB" },
+        { "inputs", 0, OPTION_TEXT, "JSON|@FILE", CODE, VERB_RUN, AT(inputs), .field = "inputs_json",
+          .help = "the inputs of its main(args), such as '{\"n\": 3}'" },
+        { "variables", 0, OPTION_TEXT, "JSON|@FILE", CODE, VERB_RUN, AT(variables), .field = "variables_json",
+          .help = "global variables for it: an object of names and values" },
+        { "contract", 0, OPTION_CONTRACT, "WHAT", CODE, VERB_RUN, AT(contract), .field = "contract", .words = "auto main result script",
+          .help = "what its value is: of main(args), of _result or the last expression (result), none (script); auto chooses" },
+        { "import-only", 0, OPTION_TEXT, "LIST", CODE, VERB_RUN, AT(import_only), .field = "import_policy",
+          .help = "the modules it may import, with commas between them; '' for none. A policy, not the wall" },
         { "working-dir", 0, OPTION_TEXT, "DIR", CODE, VERB_RUN, AT(working_dir), .field = "working_dir",
           .help = "where it starts; default /workspace" },
         { "timezone", 0, OPTION_TEXT, "NAME", CODE, VERB_RUN, AT(timezone), .field = "timezone",
@@ -50,6 +59,12 @@ const struct Option option_table[] = {
           .help = "of stdout, and of stderr (8M)" },
         { "workspace-bytes", 0, OPTION_SIZE, "SIZE", LIMITS, VERB_RUN, AT(workspace_bytes), .field = "limits.workspace_bytes",
           .help = "of files (256M)" },
+        { "workspace-inodes", 0, OPTION_COUNT, "NUMBER", LIMITS, VERB_RUN, AT(workspace_inodes), .field = "limits.workspace_inodes",
+          .help = "files and folders (65536)" },
+        { "value-bytes", 0, OPTION_SIZE, "SIZE", LIMITS, VERB_RUN, AT(value_bytes), .field = "limits.value_bytes",
+          .help = "of its value as JSON (1M)" },
+        { "content-bytes", 0, OPTION_SIZE, "SIZE", LIMITS, VERB_RUN, AT(content_bytes), .field = "limits.content_bytes",
+          .help = "of pictures and returned files together (16M)" },
         { "idle-timeout", 0, OPTION_TIME, "TIME", LIMITS, VERB_RUN, AT(idle_timeout), .field = "idle.timeout",
           .help = "end it when nothing happens for so long (default: never)" },
         { "idle-grace", 0, OPTION_PERIOD, "TIME", LIMITS, VERB_RUN, AT(idle_grace), .field = "idle.grace",
@@ -67,6 +82,15 @@ const struct Option option_table[] = {
 
         { "verbose", 'v', OPTION_FLAG, NULL, WATCH, VERB_RUN, AT(verbose),
           .help = "say which limits the server does not enforce even where standard error is no terminal" },
+
+        { "out", 'o', OPTION_TEXT, "DIR", BACK, VERB_RUN, AT(out), .words = "FILE",
+          .help = "write the files it made or changed, and its pictures, below DIR" },
+        { "collect", 0, OPTION_LIST, "PATTERN", BACK, VERB_RUN, AT(collect), .field = "collect",
+          .help = "with --out: these files instead, such as 'report/**/*.csv' (again for more)" },
+        { "value", 0, OPTION_FLAG, NULL, BACK, VERB_RUN, AT(value),
+          .help = "stdout is its value alone, as JSON; what it prints goes to stderr; status 125 when there is no value" },
+        { "show", 0, OPTION_SHOW, "HOW", BACK, VERB_RUN, AT(show), .words = "auto kitty iterm none",
+          .help = "pictures in the terminal: auto (if it can), kitty, iterm, none" },
 
         { "label", 'l', OPTION_PAIR, "NAME=VALUE", NAMES, VERB_RUN, AT(labels), .field = "labels",
           .help = "shown by ps and in the audit log (again for more)" },
@@ -202,6 +226,30 @@ static int parse_sort(const char *s, void *field) {
         return -EINVAL;
 }
 
+static int parse_contract(const char *s, void *field) {
+        static const char *const names[] = { "auto", "main", "result", "script" };
+
+        for (size_t i = 0; i < ELEMENTSOF(names); i++)
+                if (streq(s, names[i])) {
+                        *(int *) field = (int) i + 1; /* CONTRACT_AUTO is 1 */
+                        return 0;
+                }
+        return -EINVAL;
+}
+
+static int parse_show(const char *s, void *field) {
+        static const char *const names[SHOW_END_] = {
+                [SHOW_AUTO] = "auto", [SHOW_KITTY] = "kitty", [SHOW_ITERM] = "iterm", [SHOW_NONE] = "none",
+        };
+
+        for (enum Show show = 0; show < SHOW_END_; show++)
+                if (streq(s, names[show])) {
+                        *(enum Show *) field = show;
+                        return 0;
+                }
+        return -EINVAL;
+}
+
 static const struct {
         int (*parse)(const char *s, void *field);
         const char *expects;
@@ -218,10 +266,12 @@ static const struct {
         [OPTION_CORES] = { parse_cores, "a number above 0, such as 0.5; leave it out for the default" },
         [OPTION_EVIDENCE] = { parse_signs, "output-and-cpu or output" },
         [OPTION_SORT] = { parse_sort, "cpu, memory, processes, age or idle" },
+        [OPTION_CONTRACT] = { parse_contract, "auto, main, result or script" },
+        [OPTION_SHOW] = { parse_show, "auto, kitty, iterm or none" },
 };
 
 #define LONG_BASE 256
-#define TABLE_MAX 64
+#define TABLE_MAX 128
 
 /* What getopt_long wants, made of the part of the table that belongs to these verbs. */
 struct Getopt {

@@ -19,6 +19,8 @@ enum OptionKind {
         OPTION_CORES,    /* double, above 0 */
         OPTION_EVIDENCE, /* enum Evidence */
         OPTION_SORT,     /* enum Sort */
+        OPTION_CONTRACT, /* int, of the proto's Contract */
+        OPTION_SHOW,     /* enum Show */
 };
 
 /* What `top` orders executions by. */
@@ -29,6 +31,15 @@ enum Sort {
         SORT_AGE,
         SORT_IDLE,
         SORT_END_,
+};
+
+/* How pictures are drawn on a terminal. */
+enum Show {
+        SHOW_AUTO,
+        SHOW_KITTY,
+        SHOW_ITERM,
+        SHOW_NONE,
+        SHOW_END_,
 };
 
 struct Options {
@@ -50,6 +61,10 @@ struct Options {
         const char *stdin_file;
         bool no_stdin;
         char **files;
+        const char *inputs; /* JSON or @FILE */
+        const char *variables;
+        int contract;
+        const char *import_only; /* names and commas; NULL: anything may be imported */
         const char *working_dir;
         const char *timezone;
         const char *profile;
@@ -60,12 +75,19 @@ struct Options {
         uint64_t max_processes;
         uint64_t output_bytes;
         uint64_t workspace_bytes;
+        uint64_t workspace_inodes;
+        uint64_t value_bytes;
+        uint64_t content_bytes;
         usec_t idle_timeout;
         usec_t idle_grace;
         enum Evidence idle_evidence;
         usec_t heartbeat_interval;
         bool merge_streams;
         bool detach;
+        char **collect;
+        const char *out;
+        bool value;
+        enum Show show;
         const char *request_id;
         char **labels;
 

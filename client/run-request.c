@@ -1,16 +1,13 @@
 /* Building the request. Bounds that the contract fixes are checked here already, so that nobody uploads 64 MiB to be refused. */
 #include "client/run-request.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-
 #include "client/console.h"
+#include "client/json-text.h"
 #include "client/text.h"
+#include "common/path-pattern.h"
 
 #define CODE_MAX (1 * MIB)
 #define STDIN_MAX (16 * MIB)
-#define FILES_MAX (64 * MIB)
-#define FILES_COUNT_MAX 1000
 #define HINT_AFTER (2 * USEC_PER_SEC)
 #define HINT_AFTER_IN_A_LOG (5 * USEC_PER_SEC) /* where nobody sees it at once, only what lasts */
 
@@ -136,84 +133,77 @@ static int set_labels(struct RunRequest *r, char *const *pairs) {
         return 0;
 }
 
-/* "SRC[:DEST]": a colon in SRC itself counts only when no such file exists. */
-static int split_file(struct RunRequest *r, const char *argument, char **ret_source, char **ret_path) {
-        const char *colon = access(argument, F_OK) == 0 ? NULL : strrchr(argument, ':');
-        char *source = strndup(argument, colon ? (size_t) (colon - argument) : strlen(argument));
-        const char *base;
-        char *path;
-
-        if (!source || strv_push(&r->texts, source) < 0)
-                return -ENOMEM;
-        base = strrchr(source, '/') ? strrchr(source, '/') + 1 : source;
-        path = strdup(colon && colon[1] ? colon + 1 : base);
-        /* DEST ending in a slash is a folder. */
-        if (path && path[0] && path[strlen(path) - 1] == '/') {
-                char *whole = malloc(strlen(path) + strlen(base) + 1);
-                if (whole)
-                        (void) stpcpy(stpcpy(whole, path), base);
-                free(path);
-                path = whole;
-        }
-        if (!path || strv_push(&r->texts, path) < 0)
-                return -ENOMEM;
-        *ret_source = source;
-        *ret_path = path;
-        return 0;
-}
-
-static int read_input_file(const char *source, size_t room, struct Bytes *ret, bool *ret_executable) {
-        int fd _cleanup_close_ = open(source, O_RDONLY | O_CLOEXEC);
-        struct stat st;
-
-        if (fd < 0 || fstat(fd, &st) < 0)
-                return -errno;
-        if (S_ISDIR(st.st_mode))
-                return -EISDIR;
-        *ret_executable = st.st_mode & 0111;
-        return input_read_fd(fd, room, ret);
-}
-
-static int add_file(struct RunRequest *r, const char *argument, size_t *room) {
-        size_t at = r->message.n_files;
-        Glovebox__V1__InputFile *file = &r->files[at];
-        char *source = NULL;
-        bool executable = false;
-        int e;
-
-        glovebox__v1__input_file__init(file);
-        e = split_file(r, argument, &source, &file->path);
-        if (e < 0)
-                return out_of_memory();
-        e = read_input_file(source, *room, &r->contents[at], &executable);
-        if (e == -EFBIG)
-                return console_fault("cannot send %s (-f, --file): input files may have at most 64 MiB together", source);
-        if (e == -EISDIR)
-                return console_fault("cannot send %s (-f, --file): it is a folder; name its files one by one, or pass an archive", source);
-        if (e < 0)
-                return console_fault("cannot read %s (-f, --file): %s", source, strerror(-e));
-        *room -= r->contents[at].size;
-        file->content = (ProtobufCBinaryData) { .len = r->contents[at].size, .data = (uint8_t *) r->contents[at].data };
-        file->executable = executable;
-        r->message.files[r->message.n_files++] = file;
-        return 0;
-}
-
 static int set_files(struct RunRequest *r, char *const *arguments) {
-        size_t n = strv_length(arguments);
-        size_t room = FILES_MAX;
+        int e = input_files_read(&r->files, arguments);
+
+        r->message.files = r->files.list;
+        r->message.n_files = r->files.n;
+        return e;
+}
+
+/* inputs_json, variables_json */
+static int set_values(struct RunRequest *r, const struct Options *o) {
         int e = 0;
 
-        if (n > FILES_COUNT_MAX)
-                return console_fault("--file: at most %d files; pass an archive", FILES_COUNT_MAX);
-        r->files = calloc(n + 1, sizeof(*r->files));
-        r->contents = calloc(n + 1, sizeof(*r->contents));
-        r->message.files = calloc(n + 1, sizeof(*r->message.files));
-        if (!r->files || !r->contents || !r->message.files)
-                return out_of_memory();
-        for (size_t i = 0; e == 0 && i < n; i++)
-                e = add_file(r, arguments[i], &room);
+        if (o->inputs)
+                e = json_text_read("--inputs", o->inputs, false, &r->inputs);
+        if (e == 0 && o->variables)
+                e = json_text_read("--variables", o->variables, true, &r->variables);
+        if (r->inputs.data)
+                r->message.inputs_json = r->inputs.data;
+        if (r->variables.data)
+                r->message.variables_json = r->variables.data;
         return e;
+}
+
+/* "json, math": the names between the commas. Nothing at all allows nothing. */
+static int set_import_policy(struct RunRequest *r, const char *list) {
+        if (!list)
+                return 0;
+        glovebox__v1__import_policy__init(&r->policy);
+        r->policy.restrict_ = true;
+        r->message.import_policy = &r->policy;
+        for (const char *p = list; list[strspn(list, " ")]; p++) {
+                size_t blanks = strspn(p, " ");
+                size_t n = strcspn(p + blanks, ", ");
+                char *name = strndup(p + blanks, n);
+
+                if (!name || strv_push(&r->modules, name) < 0)
+                        return out_of_memory();
+                p += blanks + n;
+                p += strspn(p, " ");
+                if (n == 0 || (*p && *p != ','))
+                        return console_fault("--import-only %s: it takes names of modules with commas between them, such as json,math; '' allows none", list);
+                if (!*p)
+                        break;
+        }
+        r->policy.allowed = r->modules;
+        r->policy.n_allowed = strv_length(r->modules);
+        return 0;
+}
+
+/* --out alone asks for everything; what is not new or changed is then left (see harvest.c). */
+static int set_collect(struct RunRequest *r, const struct Options *o) {
+        static char everything[] = "**";
+        static char *all[] = { everything, NULL };
+
+        if (o->detach && (o->collect || o->out || o->value))
+                return console_fault("--detach leaves before the end, and so excludes %s", o->out ? "--out" : o->value ? "--value" : "--collect");
+        if (o->collect && !o->out && !o->json)
+                return console_fault("--collect says which files, --out DIR where they go; say both (or --json, which prints them)");
+        if (o->value && o->json)
+                return console_fault("--value and --json exclude each other: the result that --json prints has the value (valueJson)");
+        for (size_t i = 0; o->collect && o->collect[i]; i++) {
+                const char *fault = path_pattern_check(o->collect[i], strlen(o->collect[i]));
+
+                if (!fault && !utf8_is_valid(o->collect[i], strlen(o->collect[i])))
+                        fault = "is not UTF-8";
+                if (fault)
+                        return console_fault("--collect %s: the pattern %s", o->collect[i], fault);
+        }
+        r->message.collect = o->collect ? o->collect : o->out ? all : NULL;
+        r->message.n_collect = strv_length(r->message.collect);
+        return 0;
 }
 
 /* Points *field at d when t is set. */
@@ -239,6 +229,9 @@ static void set_limits(struct RunRequest *r, const struct Options *o) {
         r->limits.max_processes = (uint32_t) o->max_processes;
         r->limits.output_bytes = o->output_bytes;
         r->limits.workspace_bytes = o->workspace_bytes;
+        r->limits.workspace_inodes = (uint32_t) o->workspace_inodes;
+        r->limits.value_bytes = o->value_bytes;
+        r->limits.content_bytes = o->content_bytes;
         set_time(o->idle_timeout, &r->idle_timeout, &r->idle.timeout);
         set_time(o->idle_grace, &r->idle_grace, &r->idle.grace);
         r->idle.evidence = evidence[o->idle_evidence];
@@ -258,6 +251,7 @@ static void set_plain(Glovebox__V1__ExecuteRequest *m, const struct Options *o) 
         m->timezone = o->timezone ? (char *) o->timezone : empty;
         m->args = o->args;
         m->n_args = strv_length(o->args);
+        m->contract = (Glovebox__V1__Contract) o->contract;
         m->merge_streams = o->merge_streams;
         m->detached = o->detach;
 }
@@ -269,7 +263,13 @@ int run_request_init(struct RunRequest *r, const struct Options *o) {
         glovebox__v1__execute_request__init(&r->message);
         set_plain(&r->message, o);
         set_limits(r, o);
-        e = set_code(r, o);
+        e = set_collect(r, o);
+        if (e == 0)
+                e = set_import_policy(r, o->import_only);
+        if (e == 0)
+                e = set_code(r, o);
+        if (e == 0)
+                e = set_values(r, o);
         if (e == 0)
                 e = set_env(r, o->env);
         if (e == 0)
@@ -280,17 +280,16 @@ int run_request_init(struct RunRequest *r, const struct Options *o) {
 }
 
 void run_request_done(struct RunRequest *r) {
-        for (size_t i = 0; r->contents && r->files && r->contents[i].data; i++)
-                bytes_done(&r->contents[i]);
-        free(r->contents);
-        free(r->files);
+        input_files_done(&r->files);
         free(r->env);
         free(r->labels);
         free(r->message.env);
         free(r->message.labels);
-        free(r->message.files);
         bytes_done(&r->code);
         bytes_done(&r->input);
+        bytes_done(&r->inputs);
+        bytes_done(&r->variables);
+        strv_free(r->modules);
         strv_free(r->texts);
         *r = (struct RunRequest) {};
 }

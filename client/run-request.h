@@ -3,6 +3,7 @@
 
 #include <glovebox/v1/execution.pb-c.h>
 
+#include "client/input-files.h"
 #include "client/input.h"
 #include "client/options.h"
 
@@ -17,9 +18,11 @@ struct RunRequest {
         Google__Protobuf__Duration timeout, cpu_time, idle_timeout, idle_grace, heartbeat;
         Glovebox__V1__ExecuteRequest__EnvEntry *env;
         Glovebox__V1__ExecuteRequest__LabelsEntry *labels;
-        Glovebox__V1__InputFile *files;
-        struct Bytes *contents;
-        char **texts; /* names split off pairs and paths */
+        Glovebox__V1__ImportPolicy policy;
+        struct InputFiles files;
+        struct Bytes inputs, variables;
+        char **modules; /* of the policy */
+        char **texts;   /* names split off pairs */
 };
 
 /* Reads code, standard input and files. 0, or STATUS_FAULT after saying what is wrong. */

@@ -1,5 +1,6 @@
 /* glovebox ps: executions as a table. */
 #include <glovebox/v1/execution.pb-c.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "client/channel.h"
@@ -10,10 +11,13 @@
 #include "client/text.h"
 #include "client/verb.h"
 
+#define VALUE_SHOWN_MAX 2000
+
 struct List {
         const struct Options *options;
         struct Channel *channel;
         struct Grid table;
+        struct Grid details; /* of ended ones that were asked for by id */
 };
 
 static const struct {
@@ -83,6 +87,67 @@ static int add_page(void *userdata, Glovebox__V1__ListExecutionsResponse *page) 
         return r;
 }
 
+static void PRINTF_LIKE(3, 4) add_detail(struct List *list, const char *name, const char *format, ...) {
+        char *text _cleanup_free_ = NULL, *line _cleanup_free_ = NULL;
+        va_list arguments;
+
+        va_start(arguments, format);
+        if (vasprintf(&text, format, arguments) < 0)
+                text = NULL;
+        va_end(arguments);
+        if (asprintf(&line, "  %-8s %s", name, strempty(text)) < 0)
+                line = NULL;
+        (void) grid_add(&list->details, line);
+}
+
+static void add_value(struct List *list, const Glovebox__V1__Result *result) {
+        const Glovebox__V1__ValueError *e = result->value_error;
+        const char *json = result->value_json;
+
+        if (result->value_case == GLOVEBOX__V1__RESULT__VALUE_VALUE_ERROR)
+                add_detail(list, "value", "%s%s%s: %s", proto_enum_word(&glovebox__v1__value_error_type__descriptor, (int) e->type),
+                           isempty(e->path) || streq(e->path, "$") ? "" : " at ", streq(e->path, "$") ? "" : strempty(e->path), strempty(e->message));
+        else if (result->value_case == GLOVEBOX__V1__RESULT__VALUE_VALUE_JSON && strlen(json) > VALUE_SHOWN_MAX)
+                add_detail(list, "value", "%.*s... (--json prints all of it)", (int) utf8_fit(json, VALUE_SHOWN_MAX), json);
+        else if (result->value_case == GLOVEBOX__V1__RESULT__VALUE_VALUE_JSON)
+                add_detail(list, "value", "%s%s", json, result->value_lossy ? " (something in it could not be told exactly)" : "");
+}
+
+static void add_error(struct List *list, const Glovebox__V1__ExecutionError *e) {
+        char line[32] = "";
+
+        if (!e)
+                return;
+        if (e->line > 0)
+                (void) snprintf(line, sizeof(line), " (line %u)", e->line);
+        add_detail(list, "error", "%s%s%s%s", e->type, isempty(e->message) ? "" : ": ", strempty(e->message), line);
+        if (!isempty(e->hint))
+                add_detail(list, "hint", "%s", e->hint);
+}
+
+static void add_files(struct List *list, const Glovebox__V1__Result *result) {
+        size_t n[4] = {};
+
+        for (size_t i = 0; i < result->n_files; i++)
+                if ((size_t) result->files[i]->change < ELEMENTSOF(n))
+                        n[result->files[i]->change]++;
+        if (result->n_files > n[0])
+                add_detail(list, "files", "%zu added, %zu modified, %zu deleted%s", n[GLOVEBOX__V1__CHANGE__CHANGE_ADDED],
+                           n[GLOVEBOX__V1__CHANGE__CHANGE_MODIFIED], n[GLOVEBOX__V1__CHANGE__CHANGE_DELETED],
+                           result->files_truncated ? ", and perhaps more" : "");
+}
+
+/* What a row of the table has no room for. */
+static void add_details(struct List *list, const Glovebox__V1__Execution *e) {
+        if (list->options->json || !e->result)
+                return;
+        (void) grid_add(&list->details, e->execution_id);
+        add_detail(list, "message", "%s", strempty(e->result->message));
+        add_value(list, e->result);
+        add_error(list, e->result->error);
+        add_files(list, e->result);
+}
+
 static int list_ids(struct List *list) {
         int worst = 0;
 
@@ -96,6 +161,8 @@ static int list_ids(struct List *list) {
                               &glovebox__v1__get_execution_response__descriptor, request.execution_id, (ProtobufCMessage **) &answer);
                 if (r == 0 && answer->execution)
                         r = add(list, answer->execution);
+                if (r == 0 && answer->execution)
+                        add_details(list, answer->execution);
                 worst = MAX(worst, r);
                 if (answer)
                         glovebox__v1__get_execution_response__free_unpacked(answer, NULL);
@@ -105,7 +172,7 @@ static int list_ids(struct List *list) {
 
 int verb_ps(const struct Options *o) {
         struct Channel *channel _cleanup_(channel_closep) = NULL;
-        struct List list = { .options = o };
+        struct List list = { .options = o, .details = { .columns = 1 } };
         size_t header;
         int r;
 
@@ -119,6 +186,11 @@ int verb_ps(const struct Options *o) {
         r = o->operands ? list_ids(&list) : pages_list(channel, o->caller, !o->all, add_page, &list);
         if (!o->json && (r == 0 || list.table.n > header))
                 (void) grid_print(&list.table, 0);
+        if (list.details.n > 0) {
+                (void) puts("");
+                (void) grid_print(&list.details, 0);
+        }
         grid_done(&list.table);
+        grid_done(&list.details);
         return r;
 }

@@ -6,6 +6,7 @@
 #include "client/console.h"
 #include "client/ending.h"
 #include "client/guess.h"
+#include "client/harvest.h"
 #include "client/interrupt.h"
 #include "client/proto-json.h"
 #include "client/rpc.h"
@@ -23,6 +24,7 @@ struct Run {
         struct Rpc *rpc;
         struct Interrupt interrupt;
         struct StatusLine line;
+        struct Harvest harvest;
         char *execution; /* id, once accepted */
         int status;      /* exit status, once ended */
         bool ended;      /* result seen, or nothing left to wait for */
@@ -72,21 +74,47 @@ static int on_started(struct Run *run, const Glovebox__V1__ExecutionEvent *event
         return 0;
 }
 
+/* What is shown or said begins a line of its own. */
+static int show_displays(struct Run *run) {
+        if (!harvest_is_ready(&run->harvest)) {
+                status_line_clear(&run->line);
+                return 0;
+        }
+        status_line_done(&run->line);
+        return harvest_before_output(&run->harvest);
+}
+
 static int on_output(struct Run *run, const Glovebox__V1__ExecutionEvent *event) {
         int fd = event->output->stream == GLOVEBOX__V1__STREAM__STREAM_STDERR ? STDERR_FILENO : STDOUT_FILENO;
         const char *data = (const char *) event->output->data.data;
         size_t size = event->output->data.len;
+        int r;
 
         if (run->options->json || size == 0)
                 return 0;
-        status_line_clear(&run->line);
+        if (run->options->value)
+                fd = STDERR_FILENO; /* standard output is the value's */
+        r = show_displays(run);
+        if (r < 0)
+                return r;
         status_line_saw(&run->line, fd, data, size);
         return console_write(fd, data, size);
 }
 
+static int on_display(struct Run *run, const Glovebox__V1__ExecutionEvent *event) {
+        if (harvest_is_ready(&run->harvest))
+                status_line_done(&run->line); /* another object's was waiting, perhaps */
+        return harvest_on_display(&run->harvest, event->display);
+}
+
+static int on_content(struct Run *run, const Glovebox__V1__ExecutionEvent *event) {
+        status_line_clear(&run->line); /* something may be said */
+        return harvest_on_content(&run->harvest, event->content);
+}
+
 static int on_heartbeat(struct Run *run, const Glovebox__V1__ExecutionEvent *event) {
         status_line_set_heartbeat(&run->line, event->heartbeat);
-        return 0;
+        return harvest_is_ready(&run->harvest) ? show_displays(run) : 0;
 }
 
 static int on_gap(struct Run *run, const Glovebox__V1__ExecutionEvent *event) {
@@ -99,12 +127,21 @@ static int on_gap(struct Run *run, const Glovebox__V1__ExecutionEvent *event) {
 
 static int on_result(struct Run *run, const Glovebox__V1__ExecutionEvent *event) {
         char *sentence _cleanup_free_ = ending_line(event->result);
+        const char *hint = event->result->error ? event->result->error->hint : NULL;
+        int r;
 
         run->status = ending_status(event->result);
         run->ended = true;
         status_line_done(&run->line);
+        r = harvest_on_result(&run->harvest, event->result);
+        if (r < 0)
+                return r;
         if (sentence && !run->options->json)
                 console_note("%s", sentence);
+        if (!isempty(hint) && !run->options->json)
+                console_note("hint: %s", hint);
+        if (run->status == 0)
+                run->status = run->harvest.status;
         return 0;
 }
 
@@ -113,6 +150,8 @@ static int on_event(struct Run *run, const Glovebox__V1__ExecutionEvent *event) 
                 [GLOVEBOX__V1__EXECUTION_EVENT__EVENT_ACCEPTED] = on_accepted,
                 [GLOVEBOX__V1__EXECUTION_EVENT__EVENT_STARTED] = on_started,
                 [GLOVEBOX__V1__EXECUTION_EVENT__EVENT_OUTPUT] = on_output,
+                [GLOVEBOX__V1__EXECUTION_EVENT__EVENT_DISPLAY] = on_display,
+                [GLOVEBOX__V1__EXECUTION_EVENT__EVENT_CONTENT] = on_content,
                 [GLOVEBOX__V1__EXECUTION_EVENT__EVENT_HEARTBEAT] = on_heartbeat,
                 [GLOVEBOX__V1__EXECUTION_EVENT__EVENT_GAP] = on_gap,
                 [GLOVEBOX__V1__EXECUTION_EVENT__EVENT_RESULT] = on_result,
@@ -217,6 +256,8 @@ static int run_execution(struct Run *run) {
 
         r = run_request_init(&run->request, run->options);
         if (r == 0)
+                r = harvest_init(&run->harvest, run->options);
+        if (r == 0)
                 r = channel_open(run->options, &run->channel);
         if (r == 0)
                 r = find_runtime(run);
@@ -237,7 +278,7 @@ static int run_execution(struct Run *run) {
 }
 
 int verb_run(const struct Options *o) {
-        struct Run run = { .options = o };
+        struct Run run = { .options = o, .harvest = { .is_off = true, .spool = SPOOL_NULL, .out = OUT_DIR_NULL } };
         int r;
 
         status_line_init(&run.line, !o->json && !o->detach);
@@ -248,6 +289,7 @@ int verb_run(const struct Options *o) {
         interrupt_stop(&run.interrupt);
         run.rpc = rpc_free(run.rpc);
         run.channel = channel_close(run.channel);
+        harvest_done(&run.harvest);
         run_request_done(&run.request);
         free(run.execution);
         return r;

@@ -5,11 +5,16 @@ const struct Verb verb_table[] = {
         {
                 "run", VERB_RUN, "FILE | -c CODE | -  [OPTION...] [-- ARG...]", "run code in a cell and watch it live",
                 "Runs a file, a text (-c) or what standard input holds (-) in a sealed cell. What the program prints comes out as it is\n"
-                "printed, on stdout and stderr, byte for byte. Ctrl-C cancels it and waits for its end; a second one leaves.\n",
+                "printed, on stdout and stderr, byte for byte. Ctrl-C cancels it and waits for its end; a second one leaves.\n"
+                "On a terminal the value of the code follows its output; --value prints it alone on stdout, for scripts. Pictures are drawn where\n"
+                "the terminal can (kitty, Ghostty, iTerm2, WezTerm); elsewhere a line on stderr tells of them. --out DIR saves them as\n"
+                "display-1.png and so on, and the files that the program has made or changed, but for those whose names begin with a dot;\n"
+                "what is in DIR already is replaced, links in it are not followed.\n",
                 "Examples:\n"
                 "  glovebox run hello.py\n"
                 "  glovebox run -r python -c 'print(6 * 7)'\n"
-                "  glovebox run --timeout 5m --memory 2G --file sales.csv report.py -- --year 2024\n"
+                "  glovebox run --timeout 5m --memory 2G --file sales.csv --out results report.py -- --year 2024\n"
+                "  total=$(glovebox run --value --inputs '{\"n\": 3}' sum.py)\n"
                 "  sort names.txt | glovebox run count.js\n"
                 "\n"
                 "Exit status: that of the program · 128 + N: ended by signal N · 124: out of time (timeout, idle, cpu time) · 126: the code\n"
