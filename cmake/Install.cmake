@@ -2,8 +2,7 @@
 install(TARGETS ${programs} RUNTIME DESTINATION bin)
 install(TARGETS ${cell_programs} RUNTIME DESTINATION lib/glovebox)
 install(DIRECTORY ${LIBRARY_DIR}/runtimes.d DESTINATION lib/glovebox OPTIONAL)
-install(DIRECTORY inside/ DESTINATION lib/glovebox/inside
-  FILES_MATCHING PATTERN "*.js" PATTERN "*.py" PATTERN "*.sh" PATTERN "__pycache__" EXCLUDE)
+install(DIRECTORY ${LIBRARY_DIR}/inside DESTINATION lib/glovebox)
 install(DIRECTORY spawner/policy DESTINATION lib/glovebox FILES_MATCHING PATTERN "*.policy")
 
 # systemd, in the places that it searches below any prefix (/usr or /usr/local). Where programs are is known only now, at the time of installing.
