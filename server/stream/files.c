@@ -13,7 +13,7 @@
 #define ENTRY_HEAD (4 + FILE_STAMP_SIZE)
 
 enum { /* glovebox.v1.Change and Skipped */
-        CHANGE_LAST = 3,
+        CHANGE_LAST = 3, /* DELETED */
         SKIPPED_LAST = 7,
 };
 
@@ -65,7 +65,7 @@ static int on_entry(struct Files *f, const uint8_t *bytes, size_t size) {
         size_t n = size - ENTRY_HEAD;
         const uint8_t *path = bytes + ENTRY_HEAD;
         struct ResultFile file = {.change = bytes[0], .skipped = bytes[1], .size = get_u64(bytes + 4 + 8)};
-        bool has_content = bytes[2] && !file.skipped;
+        bool has_content = bytes[2] && !file.skipped && file.change != CHANGE_LAST;
 
         if (file.change > CHANGE_LAST || file.skipped > SKIPPED_LAST || memchr(path, 0, n) || f->n == COLLECT_ENTRIES_MAX)
                 return -EBADMSG;
