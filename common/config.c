@@ -485,6 +485,8 @@ static int settle_slices(struct Place *place, const struct Config *c) {
                 if (slice && (taken || !*slice || strlen(slice) > 24 || slice[strspn(slice, allowed)]))
                         return place_fail(place, "'slice' of [caller %s] must be 1 to 24 of a-z 0-9 _, and neither control nor begin with pool, not '%s'",
                                           c->callers[i].name, slice);
+                if (slice && streq(c->driver, "cgroupfs"))
+                        return place_fail(place, "'slice' of [caller %s] is for driver = systemd; with cgroupfs there are no slices", c->callers[i].name);
         }
         return 0;
 }

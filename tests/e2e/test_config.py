@@ -40,6 +40,7 @@ WRONG = [
     ("[spawner]\nwaive = seccmp\n", BOTH, ":2: 'waive': 'seccmp' cannot be waived; possible are "),
     ("[spawner]\nio-max = /dev/nope rbps=1\n", BOTH, "io-max: /dev/nope: No such file or directory"),
     ("[spawner]\nio-max = /dev/null rbps=1\n", BOTH, "io-max: /dev/null is no block device"),
+    ("[caller uid:1]\nslice = acme\n[spawner]\ndriver = cgroupfs\n", BOTH, "'slice' of [caller uid:1] is for driver = systemd"),
     ("[spawner]\nseccomp-deny = nosuchcall\n", ["glovebox-spawner"], "nosuchcall"),
     ("[spawner]\nseccomp-policy = /nonexistent/policy\n", BOTH, "/nonexistent/policy"),
     ("[tls]\ncertificate = /nonexistent/a\nkey = /nonexistent/b\nclient-ca = /nonexistent/c\n", BOTH, "[tls] certificate: /nonexistent/a: No such file"),
