@@ -23,8 +23,8 @@ set(CPACK_DEBIAN_PACKAGE_SECTION admin)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "systemd (>= 252)")
-# The shipped runtimes; one that is not there is not offered.
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "python3, nodejs")
+# The shipped runtimes; one that is not there is not offered. The bus: without it cells are no scopes, but cgroups of the spawner's unit.
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "default-dbus-system-bus | dbus-system-bus, python3, nodejs")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA
   ${CMAKE_SOURCE_DIR}/deb/conffiles ${CMAKE_SOURCE_DIR}/deb/postinst ${CMAKE_SOURCE_DIR}/deb/prerm ${CMAKE_SOURCE_DIR}/deb/postrm)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
