@@ -188,6 +188,8 @@ static void by_sandbox(const struct Case *c, struct Result *r) {
         const char *step = c->failed_step && *c->failed_step ? c->failed_step : "init";
         const char *detail = c->failed_detail && *c->failed_detail ? c->failed_detail : NULL;
 
+        if (c->failed_error && detail && streq(detail, strerrordesc_np(c->failed_error)))
+                detail = NULL; /* once is enough */
         r->outcome = OUTCOME_SANDBOX_FAILED;
         r->exit = EXIT_UNSET;
         r->status = 0;

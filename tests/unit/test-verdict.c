@@ -186,6 +186,10 @@ static void a_failure_names_its_step(void **state) {
         struct Result r = JUDGE(.trigger = TRIGGER_SANDBOX, .failed_step = "exec", .failed_error = ENOENT);
         assert_int_equal(r.outcome, OUTCOME_SANDBOX_FAILED);
         assert_non_null(strstr(r.message, "'exec': No such file or directory"));
+        r = JUDGE(.trigger = TRIGGER_SANDBOX, .failed_step = "cgroup", .failed_error = ETIMEDOUT, .failed_detail = "Connection timed out");
+        assert_string_equal(r.message, "The sandbox failed at step 'cgroup': Connection timed out.");
+        r = JUDGE(.trigger = TRIGGER_SANDBOX, .failed_step = "cgroup", .failed_error = ETIMEDOUT, .failed_detail = "its slice");
+        assert_string_equal(r.message, "The sandbox failed at step 'cgroup': its slice: Connection timed out.");
 }
 
 static void io_of_all_devices(void **state) {
