@@ -123,6 +123,7 @@ static void pool_start(struct Pool *p) {
                 .name = p->slice,
                 .description = "Glovebox: cells",
                 .bound = p->owner->bound,
+                .is_at_once = true,
                 .ceilings = pool_ceilings(p->owner),
         };
         if (p->group)

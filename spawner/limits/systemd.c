@@ -154,7 +154,7 @@ static int append_properties(sd_bus_message *m, const struct UnitPlan *p) {
 
 /* A name that is taken is an error, never somebody else's unit. "fail": so is a job that would undo another. "ignore-dependencies": a scope of a cell
  * is ordered before the server, so that it stops after it; but whatever stops goes first, and its start would wait for the end of a server that lets
- * executions end and waits for this very scope. */
+ * executions end and waits for this very scope; so would that of its slice, which is bound to a spawner that is to stop after the server. */
 int manager_start_unit(struct Manager *m, struct ManagerCall *c, const struct UnitPlan *plan) {
         sd_bus_message *message = NULL;
         int r = message_new(m, "StartTransientUnit", &message);

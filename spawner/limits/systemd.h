@@ -56,7 +56,7 @@ struct UnitPlan {
         bool is_delegated;
         bool is_mild;        /* a stop sends SIGTERM first, not SIGKILL at once */
         bool is_for_others;  /* ends once no other unit needs it */
-        bool is_at_once;     /* starts whatever else PID 1 is about to do; its slice must be there */
+        bool is_at_once;     /* starts whatever else PID 1 is about to do; what it needs must be there */
         struct Ceilings ceilings;
 };
 
