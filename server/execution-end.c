@@ -90,7 +90,8 @@ void execution_free_request(struct Execution *e) {
         request_done(&e->request);
 }
 
-/* A value that is too large for one message goes before the result, in pieces. */
+/* A value that is too large for one message goes before the result, in pieces. They point into the result, which outlives the log: a copy
+ * would be as large as the value once more, and in a log without a lead the first pieces would go before anyone has read them. */
 static void send_value(struct Execution *e) {
         const struct Value *v = &e->result.value;
 
@@ -103,7 +104,7 @@ static void send_value(struct Execution *e) {
                         .content = { .id = VALUE_CONTENT_ID, .offset = at, .data = (const uint8_t *) v->json + at, .size = n,
                                      .last = at + n == v->size },
                 };
-                int r = eventlog_add_copy(&e->log, &event);
+                int r = eventlog_add(&e->log, &event, false);
                 if (r < 0) {
                         log_full(LOG_ERR, r, e->id, "Failed to send the value: %m");
                         return;

@@ -95,7 +95,7 @@ struct Execution {
         bool refused; /* after it was accepted: it waited in vain */
         struct Refusal refusal;
         unsigned n_cursors;
-        size_t held; /* bytes of its log that wait for their reader although it has finished and its place is free */
+        size_t held; /* bytes of its log and result that wait for their reader although it has finished and its place is free */
         size_t kept_size; /* of its result, while it is kept */
 };
 

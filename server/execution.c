@@ -131,7 +131,7 @@ int execution_get_cpu(void *userdata, usec_t *ret) {
 
 usec_t execution_get_output(void *userdata, bool *ret_held) {
         struct Execution *e = userdata;
-        *ret_held = output_is_held(&e->output);
+        *ret_held = output_is_held(&e->output) || e->values.waiting;
         return e->output.last_at;
 }
 

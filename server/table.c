@@ -150,7 +150,7 @@ struct Execution *table_find_request(struct Executions *x, const char *caller, c
 }
 
 void table_hold(struct Execution *e) {
-        e->held = e->n_cursors > 0 ? e->log.charged : 0;
+        e->held = e->n_cursors > 0 ? e->log.charged + result_size(&e->result) : 0;
         e->owner->held += e->held;
         if (e->account)
                 e->account->held += e->held;

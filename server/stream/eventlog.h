@@ -45,7 +45,8 @@ struct EventLog {
 int eventlog_init(struct EventLog *l, sd_event *event, usec_t base);
 void eventlog_done(struct EventLog *l);
 
-/* Adds an event whose seq and elapsed are filled in here. Not for output. complete: it is the last. */
+/* Adds an event whose seq and elapsed are filled in here, and whose pointers stay good for as long as anyone reads the log. Not for output.
+ * complete: it is the last. */
 int eventlog_add(struct EventLog *l, const struct Event *event, bool complete);
 /* Adds a display or a piece of content, copied. */
 int eventlog_add_copy(struct EventLog *l, const struct Event *event);

@@ -284,11 +284,36 @@ static void a_ring_of_copies(void **state) {
         stop(&f);
 }
 
+/* A large value is not copied: its pieces cost a record each, so that no reader is overtaken by them. */
+static void pieces_of_a_result_take_no_room(void **state) {
+        static const uint8_t value[16 * MIB];
+        struct Fixture f;
+        struct Event e;
+        uint64_t got = 0;
+
+        start(&f);
+        log_cursor_start(&f.cursor, &f.log, false, on_wake, &f);
+        for (size_t at = 0; at < sizeof value; at += 256 * KIB) {
+                bool last = at + 256 * KIB == sizeof value;
+                struct Event piece = {.kind = EVENT_CONTENT, .content = {VALUE_CONTENT_ID, at, value + at, 256 * KIB, last}};
+                assert_int_equal(eventlog_add(&f.log, &piece, false), 0);
+        }
+        assert_in_range(f.log.charged, 64, 64 * KIB);
+        add_plain(&f, EVENT_RESULT, true);
+        while (log_cursor_next(&f.cursor, &e) > 0 && e.kind == EVENT_CONTENT) {
+                assert_ptr_equal(e.content.data, value + got);
+                got += e.content.size;
+        }
+        assert_int_equal(got, sizeof value);
+        stop(&f);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(small_writes_are_gathered), cmocka_unit_test(streams_keep_their_order),
                 cmocka_unit_test(the_lead_holds_the_log_back), cmocka_unit_test(copies_are_the_logs_own),
                 cmocka_unit_test(copies_wait_for_the_lead),  cmocka_unit_test(a_ring_of_copies),
+                cmocka_unit_test(pieces_of_a_result_take_no_room),
                 cmocka_unit_test(a_ring_leaves_a_gap),       cmocka_unit_test(heartbeats_do_not_pile_up), cmocka_unit_test(seq_counts_from_one),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
