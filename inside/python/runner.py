@@ -12,7 +12,7 @@ import _frozen_importlib_external as importing
 def prepare():
     """Loads everything that does not depend on a job. What runs later, in a fork of this process or at once, is life.run()."""
     folder = __file__.rpartition("/")[0] or "."
-    if not getattr(sys.flags, "safe_path", False):
+    if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
         del sys.path[0]  # this file's folder is not the user's business
     keep, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:

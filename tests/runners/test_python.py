@@ -1,7 +1,9 @@
 """The Python runner without a cell: the conformance table, and user code that attacks the runner."""
 
 import json
-import pathlib
+import shutil
+import subprocess
+import sys
 import tomllib
 
 import pytest
@@ -11,6 +13,7 @@ import direct
 TABLE = tomllib.loads((direct.ROOT / "tests/conformance/python.toml").read_text())["case"]
 KEYS = {"name", "ids", "code", "contract", "inputs", "variables", "args", "stdin", "allowed", "files", "value_bytes", "exit_code", "stdout", "stderr",
         "value", "value_error", "lossy", "error", "invalid", "incomplete", "note", "displays"}
+sys.set_int_max_str_digits(0)  # values have all their digits
 # What the shipped runtime's file sets.
 ENV = {"MPLBACKEND": "Agg", "PYTHONDONTWRITEBYTECODE": "1"}
 
@@ -133,8 +136,15 @@ def test_a_GiB_of_value_is_refused_in_bounded_memory():
     assert out.value_error["type"] == "TOO_LARGE" and out.value_error["path"] == "$"
     out = run("range(10**18)")
     assert out.value_error["type"] == "TOO_LARGE"
-    out = run("1 << (1 << 34)")
+    out = run("1 << (1 << 30)")
     assert out.value_error["type"] == "TOO_LARGE" and "at least" in out.value_error["message"]
+
+
+def test_RES_11_all_digits_however_many():
+    out = run("[10**5000, -7**9000]")
+    assert out.raw.startswith("[1" + "0" * 5000 + ",-") and len(out.raw) > 12_000
+    out = run("def main(args): return args.params", inputs="1" + "0" * 6000)
+    assert out.raw == "1" + "0" * 6000
 
 
 def test_a_million_displays_are_capped():
@@ -366,6 +376,22 @@ def test_pictures_have_the_bytes_of_pictures():
     out = run("import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.figure(); plt.plot([3])\nplt.figure(2); plt.title('$x^{$')\nNone")
     assert [d["mime"] for d in out.displays] == ["image/png"] and out.displays[0]["data"].startswith(b"\x89PNG\r\n\x1a\n")
     assert b"figure 2 could not be drawn: ValueError" in out.stderr and out.exit_code == 0
+
+
+def test_prepare_compiles_the_runner_and_lists_the_fonts(tmp_path):
+    copy = tmp_path / "python"
+    shutil.copytree(direct.ROOT / "inside/python", copy, ignore=shutil.ignore_patterns("__pycache__"))
+    subprocess.run(["/usr/bin/python3", copy / "prepare.py"], check=True, env={"PATH": "/usr/bin", "HOME": str(tmp_path)}, capture_output=True)
+    assert len(list(copy.glob("glovebox_runner/__pycache__/*.pyc"))) == len(list(copy.glob("glovebox_runner/*.py")))
+    fonts = list(copy.glob("matplotlib/fontlist-*.json"))
+    assert len(fonts) == 1
+    command = ["/usr/bin/python3", "-u", "-X", "utf8", str(copy / "runner.py")]
+    home = tmp_path / "home"
+    home.mkdir()
+    fonts[0].write_text(fonts[0].read_text().replace("DejaVu Sans Mono", "Prepared Sans"))
+    out = direct.run("python", "from matplotlib import font_manager\nany(f.name == 'Prepared Sans' for f in font_manager.fontManager.ttflist)",
+                     command=command, env={**ENV, "HOME": str(home)})
+    assert out.value is True and len(list(home.rglob("fontlist-*.json"))) == 1
 
 
 def test_display_takes_bundles_and_metadata():

@@ -17,8 +17,8 @@ VAR_POSITIONAL = 4  # CO_VARARGS
 class Args:
     """What main is given: params are the inputs."""
 
-    def __init__(self, params=None):
-        self.params = {} if params is None else params
+    def __init__(self, *params):
+        self.params, = params or ({},)
 
     def __repr__(self):
         return f"Args(params={self.params!r})"

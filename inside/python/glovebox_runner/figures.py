@@ -5,32 +5,61 @@ import sys
 displays = part("displays")
 
 # Fonts with Chinese, Japanese and Korean letters; the first that is installed fills the gaps of the usual one.
-CJK = ("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans CJK TC", "Noto Sans CJK KR", "Source Han Sans SC", "Source Han Sans CN",
-       "WenQuanYi Zen Hei", "WenQuanYi Micro Hei", "Noto Sans SC", "Noto Sans JP", "Droid Sans Fallback", "AR PL UMing CN", "AR PL UKai CN", "SimHei", "Microsoft YaHei",
-       "IPAGothic", "IPAexGothic", "TakaoGothic", "VL Gothic", "NanumGothic", "UnDotum")
+CJK = (
+    "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans CJK TC", "Noto Sans CJK KR", "Source Han Sans SC", "Source Han Sans CN",
+    "WenQuanYi Zen Hei", "WenQuanYi Micro Hei", "Noto Sans SC", "Noto Sans JP", "Droid Sans Fallback", "AR PL UMing CN", "AR PL UKai CN",
+    "SimHei", "Microsoft YaHei", "IPAGothic", "IPAexGothic", "TakaoGothic", "VL Gothic", "NanumGothic", "UnDotum",
+)
+
+PREPARED = __file__.rpartition("/")[0].rpartition("/")[0] + "/matplotlib"
+
+TOLD_MAX = 100
 
 _shown = set()
+_told = set()
 
 
 def draw(figure):
-    """A figure as PNG."""
+    """A figure as PNG. Warnings (a letter that no font has, …) are told as the figure's: the line that draws it is not the user's."""
+    import warnings
     from io import BytesIO
     data = BytesIO()
-    figure.savefig(data, format="png", bbox_inches="tight")
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("default")
+        figure.savefig(data, format="png", bbox_inches="tight")
+    for text in dict.fromkeys(f"figure {getattr(figure, 'number', '')}: {one.category.__name__}: {one.message}" for one in found):
+        tell(text)
     return data.getvalue()
+
+
+def tell(text):
+    if sys.stderr is not None:
+        sys.stderr.write(text + "\n")
 
 
 def ready(pyplot):
     """matplotlib.pyplot was imported: from now on show() shows, and text of any script is drawn."""
     pyplot.show = show
     try:
+        import logging
         from matplotlib import font_manager, rcParams
+        logging.getLogger("matplotlib.font_manager").addFilter(only_once)  # it tells of a missing font for each piece of text
         names = {font.name for font in font_manager.fontManager.ttflist}
         found = [name for name in CJK if name in names][:1]
         if found:
             rcParams["font.family"] = [*rcParams["font.family"], *found]
     except Exception:
         pass  # a version that does this otherwise: boxes rather than no picture
+
+
+def only_once(record):
+    """Whether a message of matplotlib's log is new."""
+    text = record.getMessage()
+    if text in _told:
+        return False
+    if len(_told) < TOLD_MAX:
+        _told.add(text)
+    return True
 
 
 def show(*args, block=True, **kwargs):
@@ -50,7 +79,7 @@ def show_open():
             data = draw(helpers.Gcf.figs[number].canvas.figure)
         except Exception as error:
             values = displays.values
-            sys.stderr.write(f"figure {number} could not be drawn: {values.name_of(type(error))}{values.reason(error)}\n")
+            tell(f"figure {number} could not be drawn: {values.name_of(type(error))}{values.reason(error)}")
             continue
         if remember(data):
             displays.show({"image/png": data}, {})
@@ -65,10 +94,38 @@ def remember(data):
     return True
 
 
+def is_part(kind):
+    """Whether a class is one of matplotlib's: what calls that draw return (lines, bars, axes)."""
+    for cls in displays.values.classes_of(kind):
+        module = displays.values.dict_of(cls).get("__module__")
+        if type(module) is str and module.startswith("matplotlib."):
+            return True
+    return False
+
+
+def take_prepared_fonts():
+    """matplotlib looks through all fonts when it finds no list of them in the user's home, which takes most of a second, and a cell's home is always
+    new: it gets the list that prepare.py made. A font that is gone makes matplotlib look again by itself; one that is new is looked for here."""
+    from glob import glob
+    from os.path import basename, exists, getmtime, join
+    cache = sys.modules["matplotlib"].get_cachedir()
+    for prepared in glob(join(PREPARED, "fontlist-*.json")):
+        folders = ["/usr/share/fonts", *glob("/usr/share/fonts/*"), *glob("/usr/share/fonts/*/*")]
+        made = getmtime(prepared)
+        if not exists(join(cache, basename(prepared))) and all(getmtime(folder) <= made for folder in folders if exists(folder)):
+            with open(prepared, "rb") as source, open(join(cache, basename(prepared)), "xb") as copy:
+                copy.write(source.read())
+
+
 class Finder:
     """Among the first of the finders: notes the import of matplotlib.pyplot, and is then gone."""
 
     def find_spec(self, name, path=None, target=None):
+        if name == "matplotlib.font_manager":
+            try:
+                take_prepared_fonts()
+            except Exception:
+                pass  # it is slower without
         if name != "matplotlib.pyplot":
             return None
         sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]

@@ -12,7 +12,7 @@ class Job:
     def __init__(self):
         self.contract = AUTO
         self.inputs = self.variables = self.allowed = None
-        self.value_max = self.content_max = 0
+        self.value_max, self.content_max = 1 << 20, 16 << 20
 
     def take(self, kind, data):
         if kind == CONTRACT:

@@ -56,7 +56,7 @@ def look_plain(path):
         sys.orig_argv[:] = [word for n, word in enumerate(sys.orig_argv) if word != sys.argv[0] or sys.orig_argv[n + 1:n + 2] != [path]]
     sys.path_importer_cache.pop(sys.argv[0], None)
     del sys.argv[0]
-    if not getattr(sys.flags, "safe_path", False):
+    if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
         sys.path.insert(0, path.rpartition("/")[0] or ".")
 
 
@@ -134,9 +134,9 @@ def life(job, unit, names, path, script, policy):
     displays.supply(job.content_max)
     if job.contract != jobs.SCRIPT:
         contract.supply()
+    sys.meta_path.insert(0, figures.Finder())
     if policy:
         policy.install()
-    sys.meta_path.insert(0, figures.Finder())
     failure = yield from go_through(contract.story(unit, names, job, inputs, value), unit.waits())
     try:
         end = yield from told_end(failure, job, names, value, path, script)
@@ -181,8 +181,12 @@ def told_end(failure, job, names, value, path, script):
         return failure
     if failure is not None:
         return (yield from uncaught(failure, path, script))
-    if value.note and pipe.is_mine() and not source.loads_name(source.strip_fence(script, path), "main"):
-        pipe.send([pipe.record(pipe.NOTE, value.note.encode())])
+    if value.note and pipe.is_mine() and b"main" in script:
+        try:
+            if not source.loads_name(source.strip_fence(script, path), "main"):
+                pipe.send([pipe.record(pipe.NOTE, value.note.encode())])
+        except Exception:
+            pass  # user code has taken apart what that needs
     send_value(value, job)
     return None
 
@@ -193,16 +197,24 @@ def send_value(value, job):
     try:
         blocks, lossy = values.write(value.value, job.value_max)
     except values.Refused as refused:
-        if value.of_expression and (refused.kind, refused.path) == (values.NOT_SERIALIZABLE, "$") and displays.is_rich(value.value):
-            try:
-                displays.display(value.value)  # as a notebook does; there is no value
-                return
-            except Exception:
-                pass
+        if value.of_expression and refused.of and is_for_the_eye(value.value, refused):
+            return
         about = errors.encoded(refused.path) + b"\0" + errors.encoded(f"{refused.path} {refused.why}")[:values.SENTENCE_MAX]
         pipe.send([pipe.record(pipe.ERROR, bytes([refused.kind]) + about)])
         return
     pipe.send([*pipe.pieces(pipe.JSON, blocks), pipe.record(pipe.END, b"\1" if lossy else b"\0")])
+
+
+def is_for_the_eye(value, refused):
+    """A last expression that is no value but something to look at. What says itself how it looks is displayed, as in a notebook; what a call that
+    draws returns (plt.plot(…): a list of lines) is part of a figure, which is shown anyway."""
+    if refused.path == "$" and displays.is_rich(value):
+        try:
+            displays.display(value)
+            return True
+        except Exception:
+            return False
+    return figures.is_part(refused.of)
 
 
 def uncaught(error, path, script):

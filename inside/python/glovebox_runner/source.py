@@ -52,9 +52,17 @@ def strip_fence(source, path):
     raise CutOff(f"the Markdown fence {opening.decode()} is opened and never closed", (path, filled[0] + 1, 1, line + "\n"))
 
 
+def again(source, flags):
+    """Compiles once more to learn something, without the warnings that the first time has shown."""
+    import warnings
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return compile(source, "code", "exec", flags, True)
+
+
 def _compiles(source):
     try:
-        compile(source, "code", "exec", ONLY_AST, True)
+        again(source, ONLY_AST)
         return True
     except Exception:
         return False
@@ -101,9 +109,9 @@ def looks_cut_off(source, error):
         return False
     message = str(error.msg)
     try:
-        compile(source, "code", "exec", INCOMPLETE_INPUT, True)
-    except SyntaxError as again:
-        if again.msg == "incomplete input":
+        again(source, INCOMPLETE_INPUT)
+    except SyntaxError as second:
+        if second.msg == "incomplete input":
             return True
     except ValueError:  # before Python 3.11
         if message.startswith(("unexpected EOF", "EOF while scanning triple")) or "was never closed" in message:
@@ -116,14 +124,15 @@ def looks_cut_off(source, error):
     if message.startswith(("unterminated", "EOL while scanning")) or "was never closed" in message:
         return True
     if isinstance(error, IndentationError):
-        return message.startswith("expected an indented block") and error.lineno > len(lines)
+        at_end = error.lineno > len(lines) or (error.offset or 0) > len(lines[-1])
+        return message.startswith("expected an indented block") and at_end
     return (error.offset or 0) > len(lines[-1].rstrip()) and message.startswith(("invalid syntax", "expected ", "Expected "))
 
 
 def loads_name(source, name):
     """Whether the code reads a global of that name anywhere."""
     import _ast
-    nodes = [compile(source, "code", "exec", ONLY_AST | TOP_LEVEL_AWAIT, True)]
+    nodes = [again(source, ONLY_AST | TOP_LEVEL_AWAIT)]
     while nodes:
         node = nodes.pop()
         if isinstance(node, _ast.Name) and node.id == name and isinstance(node.ctx, _ast.Load):

@@ -6,11 +6,12 @@ tables = part("tables")
 
 NOT_SERIALIZABLE, TOO_LARGE, TOO_DEEP, CIRCULAR = 1, 2, 3, 4
 DEPTH_MAX = 256
-COUNTED_MAX = 64 * 1024 * 1024  # a value that is too large is counted on for this much, to say how large it is
+COUNTED_MAX = 8 * 1024 * 1024  # a value that is too large is counted on for this much, to say how large it is
 GATHER = 2048
 SLICE = 64 * 1024
 PATH_MAX, SENTENCE_MAX = 4096, 4096
 
+LONG_INT = 1 << 2000
 INFINITY = float("inf")
 CONTROLS = {n: f"\\u{n:04x}" for n in range(32)}
 CONTROLS.update({8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r"})
@@ -24,11 +25,11 @@ TEXT, ARRAY, OBJECT, AGAIN = range(4)
 
 
 class Refused(Exception):
-    """The value has no form in JSON. kind: NOT_SERIALIZABLE...; args[0]: one sentence without its subject."""
+    """The value has no form in JSON. kind: NOT_SERIALIZABLE...; why: a sentence without its subject; of: the class that has none."""
 
-    def __init__(self, kind, why):
+    def __init__(self, kind, why, of=None):
         super().__init__(why)
-        self.kind, self.why, self.path = kind, why, "$"
+        self.kind, self.why, self.path, self.of = kind, why, "$", of
 
 
 class Level:
@@ -68,6 +69,7 @@ class Output:
         raise Refused(TOO_LARGE, f"is {more}{self.size} bytes as JSON; the limit, limits.value_bytes, is {self.most}")
 
     def long_text(self, text):
+        self.room_for(len(text), 1)
         for at in range(0, len(text), SLICE):
             self.texts.append(escape(text[at:at + SLICE]))
             self.flush()
@@ -75,7 +77,7 @@ class Output:
     def room_for(self, count, least=2):
         """So many parts of at least so many bytes: refused before they are made, when there is no hope."""
         if count * least > self.most + COUNTED_MAX:
-            self.size = count * least
+            self.size += count * least
             self.refuse("at least ")
 
 
@@ -102,16 +104,17 @@ def float_text(value, output):
 
 
 def int_text(value, output):
+    if -LONG_INT < value < LONG_INT:
+        return int.__repr__(value)
+    output.room_for(int(int.bit_length(value) * 0.30103), 1)
+    most = getattr(sys, "get_int_max_str_digits", int)()
+    if not most:
+        return int.__repr__(value)
+    sys.set_int_max_str_digits(0)  # Python refuses numbers of more than 4300 digits, unless told otherwise
     try:
         return int.__repr__(value)
-    except ValueError:  # Python refuses numbers of more than 4300 digits, unless told otherwise
-        output.room_for(int(int.bit_length(value) * 0.30103), 1)
-        most = sys.get_int_max_str_digits()
-        sys.set_int_max_str_digits(0)
-        try:
-            return int.__repr__(value)
-        finally:
-            sys.set_int_max_str_digits(most)
+    finally:
+        sys.set_int_max_str_digits(most)
 
 
 def plain_text(value, kind, output):
@@ -235,6 +238,7 @@ def start(value, output, levels, open_ids):
             output.texts.append(text)
             return False
         if kind is list:
+            output.room_for(len(value))
             what, value = ARRAY, list.__iter__(value)
         elif kind is dict:
             what, value = OBJECT, iter(dict.items(value))
@@ -267,7 +271,7 @@ def slow(value, kind, output):
         rule = tables.RULES.get(id(cls)) or tables.find(cls)
         if rule:
             return rule(value, kind, output)
-    raise Refused(NOT_SERIALIZABLE, f"is {tables.described(kind, name_of(kind))}")
+    raise Refused(NOT_SERIALIZABLE, f"is {tables.described(kind, name_of(kind))}", kind)
 
 
 def dataclass_items(value, fields):
