@@ -2,12 +2,14 @@
 would send, and what only an attacker would."""
 import json
 import textwrap
+import threading
+import time
 
 import pytest
 
 from kit.call import request
 from kit.daemon import Daemon
-from kit.machine import assert_grown_less, rss
+from kit.machine import assert_grown_less, rss, seconds
 from kit.stubs import pb
 
 RECORDS = """
@@ -189,6 +191,34 @@ def test_a_slow_reader_holds_displays_back(raw):
     call.wait(60)
     assert sum(len(e.content.data) for e in call.events if e.WhichOneof("event") == "content") == 60_000_000, call.result
     assert_grown_less(raw.server, before, 16 << 20)
+
+
+def test_who_waits_for_a_client_is_not_idle(raw):
+    """A program that cannot go on, because its client takes no displays, does nothing wrong: the idle clock stands still."""
+    gate = threading.Event()
+    call = raw.call(RECORDS + textwrap.dedent("""
+        put(STARTED); print("go", flush=True)
+        for i in range(60): display(bytes([i]) * 1000000, "image/png", str(i))
+    """), "raw", hold=gate, idle_timeout=1, content_bytes=100 << 20)
+    call.until("output")
+    time.sleep(seconds(3))
+    assert not call.of("result"), call
+    gate.set()
+    assert call.wait(60).outcome == "COMPLETED", call
+
+
+def test_a_detached_execution_gives_its_large_value_whole(raw):
+    """Output that nobody reads in time goes; a value does not, however late its reader is."""
+    gate = threading.Event()
+    call = raw.call(RECORDS + 'put(STARTED); print("go", flush=True); value(b\'"\' + b"x" * 12000000 + b\'"\')', "raw", hold=gate, detached=True,
+                    value_bytes=16 << 20)
+    call.until("output")
+    time.sleep(seconds(2))
+    assert raw.get(call.id).state == pb.STATE_FINISHED
+    gate.set()
+    call.wait(60)
+    pieces = [e.content for e in call.events if e.WhichOneof("event") == "content"]
+    assert b"".join(p.data for p in pieces) == b'"' + b"x" * 12000000 + b'"' and pieces[-1].last and call.result.value_content_id == "value", call.result
 
 
 def test_the_timeout_keeps_the_value(raw):
