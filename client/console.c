@@ -150,6 +150,11 @@ void console_set_before(void (*before)(void)) {
         before_saying = before;
 }
 
+void console_give_back(void) {
+        if (before_saying)
+                before_saying();
+}
+
 static void PRINTF_LIKE(1, 0) say(const char *format, va_list list) {
         char *raw _cleanup_free_ = NULL;
         char *safe _cleanup_free_ = NULL;
@@ -168,8 +173,7 @@ static void PRINTF_LIKE(1, 0) say(const char *format, va_list list) {
                 line = NULL;
                 return;
         }
-        if (before_saying)
-                before_saying();
+        console_give_back();
         (void) console_write(STDERR_FILENO, line, (size_t) n);
 }
 

@@ -28,6 +28,8 @@ int console_fault(const char *format, ...) PRINTF_LIKE(1, 2);
 void console_note(const char *format, ...) PRINTF_LIKE(1, 2);
 /* Called before each of those two, by whoever has changed the terminal, to give it back; NULL: nobody has. */
 void console_set_before(void (*before)(void));
+/* For who leaves without a word. */
+void console_give_back(void);
 
 /* What was measured, rounded: "850 ms", "12.3 s", "4 min 05 s", "2 h 03 min". They all return buffer. */
 const char *console_time(usec_t t, char *buffer, size_t size);

@@ -118,12 +118,12 @@ static int show_form(struct Displays *d, const struct DisplayForm *form) {
 }
 
 /* A picture that the terminal draws; where it has none, a text: the richer one of two. */
-static const struct DisplayForm *best_form(const struct Displays *d) {
+static const struct DisplayForm *best_form(struct Displays *d) {
         const struct DisplayForm *best = NULL;
         bool has_picture = false;
 
         for (size_t i = 0; i < d->n_forms; i++) {
-                if (picture_is_shown(d->protocol, d->forms[i].mime_type))
+                if (picture_is_shown(&d->protocol, d->screen, d->forms[i].mime_type))
                         return &d->forms[i];
                 has_picture |= is_picture(d->forms[i].mime_type);
                 if (is_text(d->forms[i].mime_type) && (!best || streq(d->forms[i].mime_type, "text/markdown")))

@@ -6,6 +6,7 @@
 
 #include "client/console.h"
 #include "client/proto-json.h"
+#include "client/sixel.h"
 #include "common/path-pattern.h"
 
 #define VALUE_MAX (16 * MIB)
@@ -26,8 +27,10 @@ static const struct {
 int harvest_init(struct Harvest *h, const struct Options *o) {
         int screen = o->value ? STDERR_FILENO : STDOUT_FILENO;
         bool is_terminal = isatty(screen) && !streq(getenv("TERM"), "dumb");
-        bool is_shown = !o->json && (is_terminal || o->show == SHOW_KITTY || o->show == SHOW_ITERM);
+        bool is_shown = !o->json && (is_terminal || (o->show != SHOW_AUTO && o->show != SHOW_NONE));
 
+        if (o->show == SHOW_SIXEL && !sixel_is_built())
+                return console_fault("--show sixel: this client was built without libpng, which it takes to draw sixels");
         *h = (struct Harvest) {
                 .options = o,
                 .out = OUT_DIR_NULL,

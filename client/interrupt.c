@@ -25,6 +25,7 @@ static void leave(struct Interrupt *i) {
         /* Not through stdio, and not at all when the terminal is paused: leaving must work always. */
         if (i->line->visible && poll(&p, 1, 0) > 0)
                 (void) !write(STDERR_FILENO, clear, sizeof(clear) - 1);
+        console_give_back();
         _exit(STATUS_GAVE_UP);
 }
 

@@ -89,8 +89,8 @@ const struct Option option_table[] = {
           .help = "with --out: these files instead, such as 'report/**/*.csv' (again for more)" },
         { "value", 0, OPTION_FLAG, NULL, BACK, VERB_RUN, AT(value),
           .help = "stdout is its value alone, as JSON; what it prints goes to stderr; status 125 when there is no value" },
-        { "show", 0, OPTION_SHOW, "HOW", BACK, VERB_RUN, AT(show), .words = "auto kitty iterm none",
-          .help = "pictures in the terminal: auto (if it can), kitty, iterm, none" },
+        { "show", 0, OPTION_SHOW, "HOW", BACK, VERB_RUN, AT(show), .words = "auto kitty iterm sixel none",
+          .help = "pictures in the terminal: auto (if it can), kitty, iterm, sixel, none" },
 
         { "label", 'l', OPTION_PAIR, "NAME=VALUE", NAMES, VERB_RUN, AT(labels), .field = "labels",
           .help = "shown by ps and in the audit log (again for more)" },
@@ -239,7 +239,7 @@ static int parse_contract(const char *s, void *field) {
 
 static int parse_show(const char *s, void *field) {
         static const char *const names[SHOW_END_] = {
-                [SHOW_AUTO] = "auto", [SHOW_KITTY] = "kitty", [SHOW_ITERM] = "iterm", [SHOW_NONE] = "none",
+                [SHOW_AUTO] = "auto", [SHOW_KITTY] = "kitty", [SHOW_ITERM] = "iterm", [SHOW_SIXEL] = "sixel", [SHOW_NONE] = "none",
         };
 
         for (enum Show show = 0; show < SHOW_END_; show++)
@@ -267,7 +267,7 @@ static const struct {
         [OPTION_EVIDENCE] = { parse_signs, "output-and-cpu or output" },
         [OPTION_SORT] = { parse_sort, "cpu, memory, processes, age or idle" },
         [OPTION_CONTRACT] = { parse_contract, "auto, main, result or script" },
-        [OPTION_SHOW] = { parse_show, "auto, kitty, iterm or none" },
+        [OPTION_SHOW] = { parse_show, "auto, kitty, iterm, sixel or none" },
 };
 
 #define LONG_BASE 256

@@ -38,6 +38,7 @@ enum Show {
         SHOW_AUTO,
         SHOW_KITTY,
         SHOW_ITERM,
+        SHOW_SIXEL,
         SHOW_NONE,
         SHOW_END_,
 };

@@ -1,13 +1,16 @@
-/* The protocols of kitty (chunks of base64 in APC sequences; PNG only) and iTerm2 (one OSC 1337 sequence). A picture comes from a cell: it
- * reaches the terminal only as base64, which holds no control character, and only when it begins as pictures of a reasonable size do. */
+/* The protocols of kitty (chunks of base64 in APC sequences; PNG only) and iTerm2 (one OSC 1337 sequence); sixels are drawn in sixel.c. A picture
+ * comes from a cell: it reaches the terminal only as base64, which holds no control character, or as sixels that we make of its pixels, and only
+ * when it begins as pictures of a reasonable size do. */
 #include "client/picture.h"
 
 #include <stdio.h>
 
 #include "client/console.h"
+#include "client/sixel.h"
 
 #define CHUNK 4096 /* kitty takes no more at once */
 #define SIDE_MAX 10000
+#define SIXEL_ROWS_MAX 1000
 
 enum Show picture_protocol(enum Show asked, bool is_terminal) {
         const char *term = strempty(getenv("TERM")), *program = strempty(getenv("TERM_PROGRAM"));
@@ -21,13 +24,16 @@ enum Show picture_protocol(enum Show asked, bool is_terminal) {
                 return SHOW_ITERM;
         if (streq(term, "xterm-kitty") || streq(term, "xterm-ghostty") || streq(program, "ghostty") || getenv("KITTY_WINDOW_ID"))
                 return SHOW_KITTY;
-        return SHOW_NONE;
+        return *term && !streq(term, "dumb") && !streq(term, "linux") ? SHOW_AUTO : SHOW_NONE;
 }
 
-bool picture_is_shown(enum Show protocol, const char *mime_type) {
-        if (streq(mime_type, "image/png"))
-                return protocol == SHOW_KITTY || protocol == SHOW_ITERM;
-        return protocol == SHOW_ITERM && (streq(mime_type, "image/jpeg") || streq(mime_type, "image/gif"));
+bool picture_is_shown(enum Show *protocol, int fd, const char *mime_type) {
+        if (streq(mime_type, "image/png")) {
+                if (*protocol == SHOW_AUTO)
+                        *protocol = sixel_is_spoken(fd) ? SHOW_SIXEL : SHOW_NONE;
+                return *protocol != SHOW_NONE;
+        }
+        return *protocol == SHOW_ITERM && (streq(mime_type, "image/jpeg") || streq(mime_type, "image/gif"));
 }
 
 static uint32_t big_endian(const uint8_t *b) {
@@ -98,25 +104,38 @@ static void write_iterm(FILE *out, const char *text, size_t size) {
         fprintf(out, "\033]1337;File=inline=1;size=%zu:%s\a\n", size, text);
 }
 
-int picture_write(enum Show protocol, int fd, const struct Bytes *picture) {
-        const uint8_t *b = (const uint8_t *) picture->data;
+/* Returns as picture_write. */
+static int compose(enum Show protocol, int fd, const struct Bytes *picture, FILE *out) {
         char *text _cleanup_free_ = NULL;
-        char *whole _cleanup_free_ = NULL;
-        size_t length, size = 0;
-        FILE *out;
+        size_t length;
 
-        if (!is_png(b, picture->size) && (protocol == SHOW_KITTY || (!is_jpeg(b, picture->size) && !is_gif(b, picture->size))))
-                return 1;
+        if (protocol == SHOW_SIXEL)
+                return sixel_print(out, picture, sixel_columns(fd), SIXEL_ROWS_MAX);
         text = malloc(4 * (picture->size / 3 + 1) + 1);
-        out = text ? open_memstream(&whole, &size) : NULL;
-        if (!out)
+        if (!text)
                 return -ENOMEM;
-        length = base64(b, picture->size, text);
+        length = base64((const uint8_t *) picture->data, picture->size, text);
         if (protocol == SHOW_KITTY)
                 write_kitty(out, text, length);
         else
                 write_iterm(out, text, picture->size);
+        return 0;
+}
+
+int picture_write(enum Show protocol, int fd, const struct Bytes *picture) {
+        const uint8_t *b = (const uint8_t *) picture->data;
+        char *whole _cleanup_free_ = NULL;
+        size_t size = 0;
+        FILE *out;
+        int r;
+
+        if (!is_png(b, picture->size) && (protocol != SHOW_ITERM || (!is_jpeg(b, picture->size) && !is_gif(b, picture->size))))
+                return 1;
+        out = open_memstream(&whole, &size);
+        if (!out)
+                return -ENOMEM;
+        r = compose(protocol, fd, picture, out);
         if (fclose(out) != 0)
                 return -ENOMEM;
-        return console_write(fd, whole, size);
+        return r != 0 ? r : console_write(fd, whole, size);
 }

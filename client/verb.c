@@ -7,7 +7,7 @@ const struct Verb verb_table[] = {
                 "Runs a file, a text (-c) or what standard input holds (-) in a sealed cell. What the program prints comes out as it is\n"
                 "printed, on stdout and stderr, byte for byte. Ctrl-C cancels it and waits for its end; a second one leaves.\n"
                 "On a terminal the value of the code follows its output; --value prints it alone on stdout, for scripts. Pictures are drawn where\n"
-                "the terminal can (kitty, Ghostty, iTerm2, WezTerm); elsewhere a line on stderr tells of them. --out DIR saves them as\n"
+                "the terminal can (kitty, Ghostty, iTerm2, WezTerm, or sixels); elsewhere a line on stderr tells of them. --out DIR saves them as\n"
                 "display-1.png and so on, and the files that the program has made or changed, but for those whose names begin with a dot;\n"
                 "what is in DIR already is replaced, links in it are not followed.\n",
                 "Examples:\n"

@@ -9,6 +9,7 @@ import resource
 import signal
 import stat
 import struct
+import termios
 import textwrap
 import zlib
 from concurrent import futures
@@ -96,7 +97,7 @@ def test_client_flags_reach_the_runner(raw, tmp_path):
     (["--contract", "maybe"], [b"--contract maybe", b"auto, main, result or script"]),
     (["--import-only", "a,,b"], [b"--import-only a,,b", b"json,math"]),
     (["--import-only", "a b"], [b"--import-only a b"]),
-    (["--show", "sixel"], [b"--show sixel", b"kitty"]),
+    (["--show", "gif"], [b"--show gif", b"auto, kitty, iterm, sixel or none"]),
     (["--value-bytes", "0"], [b"--value-bytes 0"]),
     (["--value-bytes", "17M"], [b"limits.value_bytes", b"(--value-bytes)"]),
     (["--content-bytes", "257M"], [b"limits.content_bytes", b"(--content-bytes)"]),
@@ -230,7 +231,23 @@ def test_client_pictures_in_iterm(raw, env):
     assert status == 0 and int(found[1]) == len(PNG) and base64.b64decode(found[2]) == PNG
 
 
-@pytest.mark.parametrize("env, arguments", [({}, []), ({"TERM": "tmux-256color", "KITTY_WINDOW_ID": "1"}, []), ({"TMUX": "x", "TERM_PROGRAM": "iTerm.app"}, []),
+@pytest.mark.parametrize("answer, drawn", [(b"\x1b[?62;4;22c", True), (b"\x1b[?4c", True), (b"\x1b[?62;14;22c", False), (b"\x1b[?c", False), (b"x" * 300, False), (None, False)])
+def test_client_pictures_as_sixels(raw, answer, drawn):
+    """Only where the terminal says that it can; one that says nothing is not waited for, and gets its settings back."""
+    clean = {k: v for k, v in raw.environment.items() if k not in ("TMUX", "STY", "TERM_PROGRAM", "LC_TERMINAL", "KITTY_WINDOW_ID")}
+    screen = Terminal(raw, "run", "-r", "raw", "-c", RECORDS + "put(STARTED)\n" + SHOW_PNG + "display(picture)", env=clean)
+    try:
+        screen.read(rb"\x1b\[c")
+        if answer:
+            screen.type(answer)
+        seen = screen.read(None)
+        assert screen.process.wait() == 0 and termios.tcgetattr(screen.master) == screen.before
+    finally:
+        screen.close()
+    assert (b"\x1bP0;1;0q\"1;1;2;2#" in seen) == drawn and (b"picture 1: image/png" in seen) != drawn, seen
+
+
+@pytest.mark.parametrize("env, arguments", [({"TERM": "linux"}, []), ({"TERM": "tmux-256color", "KITTY_WINDOW_ID": "1"}, []), ({"TMUX": "x", "TERM_PROGRAM": "iTerm.app"}, []),
                                             ({"TERM": "xterm-kitty"}, ["--show", "none"])])
 def test_client_terminals_without_pictures(raw, env, arguments):
     seen, status = screen_of(raw, SHOW_PNG + "display(picture)", *arguments, env=env)
@@ -239,7 +256,7 @@ def test_client_terminals_without_pictures(raw, env, arguments):
 
 @pytest.mark.parametrize("data", [b"\x1b[2J\x1b]0;owned\x07", b"", b"\x89PNG\r\n\x1a\n", PNG[:16] + struct.pack(">II", 1 << 30, 1 << 30) + PNG[24:], b"GIF89a" + b"\x1b\xff" * 50],
                          ids=["escapes", "empty", "head", "giant", "gif"])
-@pytest.mark.parametrize("show", ["kitty", "iterm"])
+@pytest.mark.parametrize("show", ["kitty", "iterm", "sixel"])
 def test_client_what_is_no_picture_is_not_drawn(raw, data, show):
     """Nothing of the data reaches the terminal but as base64, and only of pictures of a size that can be drawn."""
     status, out, err = run(raw, f"display({data!r})", "--show", show)
@@ -524,5 +541,5 @@ def test_client_help_and_completion_of_values(raw):
     status, out, err = raw("help", "run")
     for flag in "file collect out inputs variables contract import-only value value-bytes content-bytes workspace-inodes show".split():
         assert re.search(rf"--{flag}\b".encode(), out), flag
-    for shell, words in (("bash", b"-W 'auto main result script'"), ("zsh", b"(auto kitty iterm none)"), ("fish", b"auto main result script")):
+    for shell, words in (("bash", b"-W 'auto main result script'"), ("zsh", b"(auto kitty iterm sixel none)"), ("fish", b"auto main result script")):
         assert words in raw("completion", shell)[1], shell
