@@ -174,7 +174,7 @@ function hintOf(error, message) {
     return 'The workspace is full: the limits workspace_bytes and workspace_inodes bound it.';
   if (code === 'ERR_MEMORY_ALLOCATION_FAILED' || message === 'Array buffer allocation failed')
     return 'The memory limit (memory_bytes) does not allow it.';
-  if (code === 'EAGAIN' && safe.StringStartsWith(`${get(error, 'syscall')}`, 'spawn'))
+  if (code === 'EAGAIN' ? safe.StringStartsWith(`${get(error, 'syscall')}`, 'spawn') : code === 'ERR_WORKER_INIT_FAILED' && message === 'EAGAIN')
     return 'The limit max_processes, which counts threads too, does not allow another process.';
   if (code === 'EOF' || message === 'EOF: end of file, read')
     return 'Standard input has ended: send what the program reads as stdin.';

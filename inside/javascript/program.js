@@ -63,6 +63,7 @@ class Program {
     this.file = file;
     this.late = job.contract === 'AUTO' || job.contract === 'RESULT'; // may _result still be set?
     this.awaiting = undefined;  // what the end is being waited for
+    this.lastIsOpen = false;    // is the last expression a promise that is not settled?
     this.failed = false;
     this.probe = undefined;     // reads bindings of the user's scope: value(), main(), Args(), _result()
     this.exports = undefined;
@@ -258,7 +259,11 @@ class Program {
     this.late = true;
     if (!isThenable(last))
       return this.sendFirst(last);
-    safe.then(last, value => this.sendFirst(value));
+    this.lastIsOpen = true;
+    safe.then(last, value => {
+      this.lastIsOpen = false;
+      this.sendFirst(value);
+    });
     return undefined;
   }
 
@@ -322,6 +327,8 @@ class Program {
       this.onUnsettled();
     else
       this.sendLate();
+    if (byItself && this.lastIsOpen)
+      pipe.note('the promise that the last expression gave was never settled, so it is no value');
   }
 
   onUnsettled() {

@@ -3,6 +3,7 @@
 'use strict';
 
 const BEFORE_REGEXP = /(?:^|[^\w$.])(?:return|typeof|case|in|of|delete|void|throw|new|instanceof|do|else|yield|await)$/;
+const LAST_MAX = 20;
 const OPENING = { '(': ')', '[': ']', '{': '}' };
 
 // Where the text of a quoted string ends (behind the quote), or -1 when its line ends first.
@@ -33,8 +34,7 @@ function regExpEnd(text, at) {
   return -1;
 }
 
-function isRegExp(codeBefore) {
-  const before = codeBefore.trimEnd();
+function isRegExp(before) {
   const last = before[before.length - 1];
   return last === undefined || !/[\w$)\]'"`]/.test(last) || BEFORE_REGEXP.test(before);
 }
@@ -42,7 +42,7 @@ function isRegExp(codeBefore) {
 class Scan {
   constructor(text) {
     this.text = text;
-    this.code = '';         // as long as text, with comments and the insides of strings, templates and regular expressions blank
+    this.parts = [];        // of code
     this.open = [];         // brackets (and '`' and '${') that are open
     this.unfinished = null; // 'comment', 'template', 'string' or 'regexp': what the code ends in
     this.unopened = false;  // is there a closing bracket that closes none of these?
@@ -52,17 +52,28 @@ class Scan {
       this.one();
     if (this.open.includes('`') && this.open[this.open.length - 1] === '`')
       this.unfinished ??= 'template';
+    // As long as text, with comments and the insides of strings, templates and regular expressions blank.
+    this.code = this.parts.join('');
     this.end = this.code.trimEnd().length;
   }
 
   keep(to) {
-    this.code += this.text.slice(this.at, to);
+    this.parts.push(this.text.slice(this.at, to));
     this.at = to;
   }
 
   blank(to) {
-    this.code += this.text.slice(this.at, to).replace(/[^\n\r\u2028\u2029]/g, ' ');
+    const part = this.text.slice(this.at, to);
+    this.parts.push(/[\n\r\u2028\u2029]/.test(part) ? part.replace(/[^\n\r\u2028\u2029]/g, ' ') : ' '.repeat(part.length));
     this.at = to;
+  }
+
+  // The end of the code so far, without blanks.
+  last() {
+    let out = '';
+    for (let i = this.parts.length - 1; i >= 0 && out.length < LAST_MAX; i--)
+      out = (this.parts[i].slice(-LAST_MAX) + out).trimEnd();
+    return out;
   }
 
   // A string or regular expression from here to `end`, -1 when it has none. Its quotes stay.
@@ -110,7 +121,7 @@ class Scan {
         this.unfinished = 'comment';
       this.blank(end < 0 ? this.text.length : end + 2);
     } else {
-      const end = isRegExp(this.code.slice(-200)) ? regExpEnd(this.text, this.at) : 0;
+      const end = isRegExp(this.last()) ? regExpEnd(this.text, this.at) : 0;
       if (end > 0 || (end < 0 && !this.text.slice(this.at).includes('\n')))
         this.literal(end, 'regexp');
       else

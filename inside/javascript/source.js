@@ -8,7 +8,7 @@ const { scan } = require('./scan.js');
 const safe = require('./safe.js');
 
 const PARAMETERS = ['exports', 'require', 'module', '__filename', '__dirname'];
-const TRIES_MAX = 40;
+const TRIES_MAX = 40, TRIED_MAX = 8 << 20; // how often, and how much text, the parser is asked for the last expression
 const NOT_A_TOKEN = '\u0001';
 const CUT_OFF = 'The code may be cut off: generate it again.';
 
@@ -74,8 +74,10 @@ function placeOf(error, text, name) {
   const line = Number(found[2]);
   if (line > lines.length || line < 1 || /^Unexpected end of input|^missing \) after .* EOF/.test(error.message))
     return { ...placeAt(text, text.length), at: text.length, beyond: true };
-  const before = new RegExp(`^(?:[^]*?(?:\\r\\n|[\\n\\r\\u2028\\u2029])){${line - 1}}`).exec(text);
-  return { line, column: found[4].length + 1, at: (before ? before[0].length : 0) + found[4].length };
+  const breaks = /\r\n|[\n\r\u2028\u2029]/g;
+  for (let i = 1; i < line; i++)
+    breaks.exec(text);
+  return { line, column: found[4].length + 1, at: breaks.lastIndex + found[4].length };
 }
 
 function failureOf(kind, text, name) {
@@ -212,7 +214,8 @@ function beginsStatement(check, text, looked, from, why, first) {
 function lastExpression(kind, text, looked, name) {
   const check = tried => compiles(kind, tried, name);
   const ends = [[0, ';'], ...looked.ends];
-  for (let i = ends.length - 1, tries = 0; i >= 0 && tries < TRIES_MAX; i--) {
+  const most = Math.min(TRIES_MAX, TRIED_MAX / (text.length + 1));
+  for (let i = ends.length - 1, tries = 0; i >= 0 && tries <= most; i--) {
     const [from, why] = ends[i];
     const start = from + looked.code.slice(from).search(/\S|$/);
     if (start >= looked.end)
