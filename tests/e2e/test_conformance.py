@@ -9,6 +9,7 @@ from kit.stubs import pb
 FOLDER = pathlib.Path(__file__).resolve().parents[1] / "conformance"
 CASES = [(table.stem, case) for table in sorted(FOLDER.glob("*.toml")) for case in tomllib.loads(table.read_text())["case"]]
 CONTRACTS = {name.removeprefix("CONTRACT_"): number for name, number in pb.Contract.items()}
+RUNTIMES = {"main.mjs": "javascript-module", "main.ts": "typescript"}
 VALUE_ERRORS = {number: name.removeprefix("VALUE_ERROR_TYPE_") for name, number in pb.ValueErrorType.items()}
 PLAIN = {"inputs": "inputs_json", "variables": "variables_json", "args": "args", "value_bytes": "value_bytes", "env": "env"}
 
@@ -58,7 +59,7 @@ def outcome_of(case):
 @pytest.mark.parametrize("runtime, case", CASES, ids=[f"{runtime}-{case['name'].replace(' ', '_')}" for runtime, case in CASES])
 def test_conformance(daemon, runtime, case):
     """One row."""
-    call = daemon.run(case["code"], case.get("runtime", runtime), **fields_of(case))
+    call = daemon.run(case["code"], RUNTIMES.get(case.get("code_name"), runtime), **fields_of(case))
     result, stderr = call.result, call.stderr.decode()
     assert result.outcome == outcome_of(case), call
     if result.outcome == pb.OUTCOME_SIGNALED:
