@@ -185,6 +185,7 @@ static int ask_for_files(struct Execution *e) {
         const struct FilesQuestion question = {
                 .base = base,
                 .n_base = e->n_stamps,
+                .code_name = e->written[0],
                 .patterns = (const char *const *) e->patterns,
                 .n_patterns = strv_length(e->patterns),
                 .content_max = e->limits.content_bytes - MIN(e->values.content_used, e->limits.content_bytes),

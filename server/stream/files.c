@@ -70,7 +70,8 @@ static int on_entry(struct Files *f, const uint8_t *bytes, size_t size) {
         if (file.change > CHANGE_LAST || file.skipped > SKIPPED_LAST || memchr(path, 0, n) || f->n == COLLECT_ENTRIES_MAX)
                 return -EBADMSG;
         int r = close_content(f);
-        if (r < 0)
+        f->passing_over = file.change == 0 && f->code_name && strlen(f->code_name) == n && memcmp(f->code_name, path, n) == 0;
+        if (r < 0 || f->passing_over)
                 return r;
         file.path = utf8_escape(path, n, &file.escaped);
         if (!file.path)
@@ -94,6 +95,8 @@ static int on_entry(struct Files *f, const uint8_t *bytes, size_t size) {
 }
 
 static int on_data(struct Files *f, const uint8_t *bytes, size_t size) {
+        if (f->passing_over)
+                return 0;
         if (!f->content_open || size > f->content_left || f->sent + size > f->list[f->n - 1].size)
                 return size == 0 ? 0 : -EBADMSG;
         f->content_left -= size;
@@ -237,6 +240,7 @@ int files_ask(struct Files *f, sd_event *event, int collect, int files, const st
 
         f->fd = files;
         f->content_left = q->content_max;
+        f->code_name = q->code_name;
         f->time_left = ANSWER_DEADLINE;
         f->reading_since = now_monotonic();
         int r = owned < 0 || files < 0 ? -EBADF : write_question(f, q);

@@ -18,6 +18,7 @@ struct FilesQuestion {
         const char *const *patterns;
         size_t n_patterns;
         uint64_t content_max; /* bytes of all contents together */
+        const char *code_name; /* a file that is told only when it was changed: patterns mean the caller's files. Must live until files_done */
 };
 
 struct Files {
@@ -30,6 +31,8 @@ struct Files {
         bool waiting, ended;
         usec_t time_left, reading_since; /* for the answer, without what was waited for a slow reader */
         uint64_t content_left;
+        const char *code_name;
+        bool passing_over; /* the content of an entry that is not told */
         size_t path_bytes; /* as the result carries them */
         struct ResultFile *list; /* until somebody takes it */
         size_t n, allocated;

@@ -63,6 +63,13 @@ def test_collected_files_come_back(daemon):
         "out/empty": b"", "out/70k": b"x" * 70000, "out/报告 é.txt": b"ok\n", "out/deep": b"deep\n"}
 
 
+def test_the_code_is_not_among_the_callers_files(daemon):
+    """Patterns mean files of the caller and the program; the code's own comes when it was changed."""
+    assert contents(daemon.run("echo x > f", collect=["**"])) == {"f": b"x\n"}
+    call = daemon.run("echo '#' >> main.sh", collect=["**"])
+    assert changes(call.result) == {"main.sh": "MODIFIED"} and contents(call) == {"main.sh": b"echo '#' >> main.sh#\n"}, call.result.files
+
+
 def test_odd_names(daemon):
     """FIL-08: newlines, dashes, blanks; a name that is no UTF-8 is escaped and marked; the audit has one line."""
     call = daemon.run("mkdir out; echo 1 >\"out/$(printf 'a\\nb')\"; echo 2 >'out/-rf'; echo 3 >'out/ x '; echo 4 >\"out/$(printf '\\377\\\\')\"", collect=["out"])

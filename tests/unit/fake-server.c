@@ -199,10 +199,18 @@ void close_cell_fds(void) {
                 cell.fds[i] = close_fd(cell.fds[i]);
 }
 
+void end_job(void) {
+        write_record(JOB_END, "", 0);
+        write_record(JOB_CONTRACT, "\4", 1);
+        write_record(JOB_VALUE_MAX, "\0\0\1\0\0\0\0", 8);
+        write_record(JOB_CONTENT_MAX, "\0\0\1\0\0\0\0", 8);
+        write_record(JOB_RUNNER_END, "", 0);
+}
+
 void start_code(const char *runtime, const char *code) {
         assert_true(open_run(runtime));
         write_record(JOB_CODE, code, strlen(code));
-        write_record(JOB_END, "", 0);
+        end_job();
         cell.fds[ROLE(JOB)] = close_fd(cell.fds[ROLE(JOB)]);
         cell.fds[ROLE(STDIN)] = close_fd(cell.fds[ROLE(STDIN)]);
 }

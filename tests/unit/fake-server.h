@@ -60,6 +60,8 @@ void send_close_cell(void);
 void close_cell(void);
 /* All of it. */
 void run_code(const char *runtime, const char *code);
+/* The end of a job, of its runner's part, too; others never read that. */
+void end_job(void);
 void close_cell_fds(void);
 /* Folders of cells in the spawner's cgroup; -1: it has none. */
 int count_cell_folders(void);

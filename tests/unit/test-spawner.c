@@ -121,7 +121,7 @@ static void test_job_paths(void **state) {
                 assert_true(open_run("bash"));
                 write_record(jobs[i].type, jobs[i].bytes, jobs[i].size);
                 write_record(JOB_CODE, "echo ran", 8);
-                write_record(JOB_END, "", 0);
+                end_job();
                 next_until(CASE(MAIN_EXITED));
                 end_run();
                 close_cell();
@@ -141,7 +141,7 @@ static void test_files_are_reported(void **state) {
         write_record(JOB_FILE, "\0empty", 6);
         const char *code = "stat -c '%i %s %.9Y %.9Z' main.sh a/tool empty; touch sibling; stat -c %.9Y sibling";
         write_record(JOB_CODE, code, strlen(code));
-        write_record(JOB_END, "", 0);
+        end_job();
         next_until(CASE(MAIN_EXITED));
         end_run();
         close_cell();

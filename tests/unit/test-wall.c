@@ -263,7 +263,7 @@ static void test_facts_follow_limits(void **state) {
         send_open("bash", 256 * MIB);
         assert_true(start_run(300 * MIB, 1.5));
         write_record(JOB_CODE, FACTS "; echo x >/proc/meminfo || echo refused", strlen(FACTS "; echo x >/proc/meminfo || echo refused"));
-        write_record(JOB_END, "", 0);
+        end_job();
         next_until(CASE(MAIN_EXITED));
         end_run();
         close_cell();

@@ -199,7 +199,8 @@ def send_value(value, job):
     except values.Refused as refused:
         if value.of_expression and refused.of and is_for_the_eye(value.value, refused):
             return
-        about = errors.encoded(refused.path) + b"\0" + errors.encoded(f"{refused.path} {refused.why}")[:values.SENTENCE_MAX]
+        path = refused.path if len(refused.path) <= 100 else f"{refused.path[:60]}…{refused.path[-30:]}"
+        about = errors.encoded(refused.path) + b"\0" + errors.encoded(f"{path} {refused.why}")[:values.SENTENCE_MAX]
         pipe.send([pipe.record(pipe.ERROR, bytes([refused.kind]) + about)])
         return
     pipe.send([*pipe.pieces(pipe.JSON, blocks), pipe.record(pipe.END, b"\1" if lossy else b"\0")])
