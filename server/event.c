@@ -1,6 +1,10 @@
 /* What results own. */
 #include "server/event.h"
 
+#define MESSAGE_MAX (1 * MIB)
+#define MESSAGE_REST (16 * KIB) /* of a result: everything short */
+#define FILE_REST 64            /* of a file: what its fields take on the wire beyond their size here */
+
 void value_done(struct Value *v) {
         free(v->json);
         free(v->path);
@@ -36,4 +40,11 @@ size_t result_size(const struct Result *r) {
         for (size_t i = 0; i < r->n_files; i++)
                 size += text_size(r->files[i].path);
         return size;
+}
+
+/* Error and files leave room for a value of the usual size, but not always. */
+bool result_value_in_pieces(const struct Result *r) {
+        if (r->value.kind != VALUE_KIND_JSON)
+                return false;
+        return r->value.size > CONTENT_WHOLE_MAX || result_size(r) + r->n_files * FILE_REST > MESSAGE_MAX - MESSAGE_REST;
 }

@@ -66,7 +66,7 @@ enum ValueKind {
 
 #define CONTENT_ID_MAX 24
 #define VALUE_CONTENT_ID "value"
-#define CONTENT_WHOLE_MAX (512 * KIB) /* a value or display that is larger goes in pieces */
+#define CONTENT_WHOLE_MAX (512 * KIB) /* a value or display that is larger goes in pieces; a value also beside a large error or list of files */
 
 /* What the code's value came to. */
 struct Value {
@@ -128,6 +128,8 @@ void code_error_done(struct CodeError *e);
 void result_done(struct Result *r);
 /* Bytes that a kept result takes. */
 size_t result_size(const struct Result *r);
+/* The value goes before the result, in pieces: together they would be more than one message may be. */
+bool result_value_in_pieces(const struct Result *r);
 
 struct Heartbeat {
         usec_t idle_for, cpu_time;

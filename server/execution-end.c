@@ -95,7 +95,7 @@ void execution_free_request(struct Execution *e) {
 static void send_value(struct Execution *e) {
         const struct Value *v = &e->result.value;
 
-        if (v->kind != VALUE_KIND_JSON || v->size <= CONTENT_WHOLE_MAX)
+        if (!result_value_in_pieces(&e->result))
                 return;
         for (size_t at = 0; at < v->size;) {
                 size_t n = MIN(v->size - at, (size_t) CONTENT_PIECE);

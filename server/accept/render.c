@@ -119,7 +119,7 @@ static void render_exit(Glovebox__V1__Result *m, const struct Result *r) {
 
 static void render_value(struct Arena *arena, Glovebox__V1__Result *m, const struct Value *v, bool in_pieces) {
         m->value_lossy = v->lossy;
-        if (v->kind == VALUE_KIND_JSON && v->size > CONTENT_WHOLE_MAX && in_pieces) {
+        if (in_pieces) {
                 m->value_case = GLOVEBOX__V1__RESULT__VALUE_VALUE_CONTENT_ID;
                 m->value_content_id = (char *) VALUE_CONTENT_ID;
         } else if (v->kind == VALUE_KIND_JSON) {
@@ -321,7 +321,7 @@ static void render_rare(struct Arena *arena, struct Executions *x, struct Execut
         case EVENT_RESULT:
                 m->event_case = GLOVEBOX__V1__EXECUTION_EVENT__EVENT_RESULT;
                 m->result = render_result(arena, &v, event->result);
-                render_value(arena, m->result, &event->result->value, true);
+                render_value(arena, m->result, &event->result->value, result_value_in_pieces(event->result));
                 break;
         case EVENT_DISPLAY:
                 m->event_case = GLOVEBOX__V1__EXECUTION_EVENT__EVENT_DISPLAY;

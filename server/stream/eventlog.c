@@ -104,9 +104,10 @@ static uint64_t first_needed(const struct EventLog *l) {
         return needed;
 }
 
+/* By a reader that is looking at it. */
 static bool is_held(const struct EventLog *l, const struct Record *r) {
         for (struct LogCursor *c = l->cursors; c; c = c->next_cursor)
-                if (c->current == r || (c->lead && r->event.seq >= c->next_seq))
+                if (c->current == r)
                         return true;
         return false;
 }
@@ -114,9 +115,12 @@ static bool is_held(const struct EventLog *l, const struct Record *r) {
 /* Drops the oldest output and heartbeats until the log holds at most `size` bytes of them, never what the lead still needs. */
 static void drop_oldest(struct EventLog *l, size_t size) {
         struct Record **p = &l->first, *previous = NULL;
+        const struct LogCursor *lead = lead_cursor(l);
 
         while (*p && l->charged > size) {
                 struct Record *r = *p;
+                if (lead && r->event.seq >= lead->next_seq)
+                        return; /* it needs all that follow, too */
                 if (!record_is_droppable(r) || r == l->open || is_held(l, r)) {
                         previous = r;
                         p = &r->next;

@@ -98,6 +98,19 @@ def test_a_large_value_comes_in_pieces(raw):
     assert reply.result.value_error.type == pb.VALUE_ERROR_TYPE_TOO_LARGE and "ExecuteStream" in reply.result.value_error.message, reply.result
 
 
+def test_no_message_is_above_its_bound(raw):
+    """A value that would be whole alone goes in pieces beside a large error and a long list of files: no message is above 1 MiB."""
+    call = run(raw, """
+        put(STARTED)
+        for i in range(2000): open(f"{i:04d}" + "n" * 240, "w").close()
+        put(MESSAGE, b"m" * 32768); put(TRACEBACK, b"t" * 131072); put(ERROR_END)
+        value('"' + "x" * 500000 + '"')
+    """)
+    assert max(call.sizes) <= 1 << 20, sorted(call.sizes)[-3:]
+    pieces = [e.content for e in call.events if e.WhichOneof("event") == "content"]
+    assert len(call.result.files) == 2000 and call.result.value_content_id == "value" and len(b"".join(p.data for p in pieces)) == 500002, call.result.message
+
+
 def test_errors_are_told(raw):
     """Type, message, traceback, position, source line and hint; the message has the gist."""
     call = run(raw, """
