@@ -41,9 +41,12 @@ int ending_status(const Glovebox__V1__Result *result) {
 char *ending_line(const Glovebox__V1__Result *result) {
         char *line;
 
-        /* The server may have more to say than that all is well: that main was not called, for example. */
-        if (result->outcome == OUTCOME(COMPLETED))
-                return isempty(result->message) || streq(result->message, ALL_IS_WELL) ? NULL : strdup(result->message);
+        /* The server may have more to say than that all is well: that main was not called, for example. It names fields; the user has flags. */
+        if (result->outcome == OUTCOME(COMPLETED)) {
+                if (isempty(result->message) || streq(result->message, ALL_IS_WELL))
+                        return NULL;
+                return asprintf(&line, "%s%s", result->message, strstr(result->message, "inputs_json") ? " (--inputs '{}', --contract main)" : "") < 0 ? NULL : line;
+        }
         if (asprintf(&line, "%s%s%s", proto_enum_word(&glovebox__v1__outcome__descriptor, (int) result->outcome),
                      isempty(result->message) ? "" : ": ", strempty(result->message)) < 0)
                 return NULL;

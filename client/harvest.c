@@ -220,11 +220,8 @@ int harvest_on_result(struct Harvest *h, const Glovebox__V1__Result *result) {
 
         if (!h->options->json)
                 displays_end(&h->displays);
-        if (r == 0)
-                r = give_value(h, result);
-        if (r == 0)
-                take_files(h, result);
-        return r;
+        take_files(h, result); /* also where nobody reads our output any more */
+        return r < 0 ? r : give_value(h, result);
 }
 
 void harvest_done(struct Harvest *h) {

@@ -282,6 +282,28 @@ def test_client_json_has_displays_and_contents_as_base64(raw):
     assert sorted(contents.values()) == [b'"' + b"y" * 600000 + b'"', b"x" * 700000] and base64.b64encode(PNG) in out
 
 
+# with the runner of Python
+
+def test_client_SEED_08_a_picture_of_python(raw, tmp_path):
+    """SEED-08, RES-02: the figure is a picture, the table goes in and its sum comes out, prints stay apart."""
+    (tmp_path / "data.csv").write_text("a,b\n1,2\n3,4\n")
+    code = "import pandas, matplotlib.pyplot as plt\nt = pandas.read_csv('data.csv'); print(len(t)); t.plot(); t.to_csv('report.csv'); int(t.a.sum()) + n"
+    status, out, err = raw.run(code, "--file", tmp_path / "data.csv", "--out", tmp_path / "out", "--value", "--variables", '{"n": 10}', runtime="python")
+    assert (status, out) == (0, b"14\n") and err.startswith(b"2\n"), err
+    found = tree(tmp_path / "out")
+    assert sorted(found) == [b"display-1.png", b"report.csv"] and found[b"display-1.png"].startswith(b"\x89PNG") and found[b"report.csv"] == b",a,b\n0,1,2\n1,3,4\n"
+
+
+def test_client_SEED_22_main_by_its_flags(raw):
+    """SEED-22: main is called when inputs are given; without them the way to it is told in the client's own flags."""
+    assert raw.run("def main(args): return args.params", "--inputs", '{"n": 1}', "--value", runtime="python") == (0, b'{"n":1}\n', b"")
+    status, out, err = raw.run("def main(args): return 1", runtime="python")
+    assert (status, out) == (0, b"") and LINE.fullmatch(err) and b"main was not called" in err and b"(--inputs '{}', --contract main)" in err
+    assert raw.run("def main(args): return 1", "--contract", "main", "--value", runtime="python") == (0, b"1\n", b"")
+    status, out, err = raw.run("x = [1,", "--value", runtime="python")
+    assert (status, out) == (126, b"") and b"cut off" in err
+
+
 # files that go in
 
 def test_client_folders_go_in_whole(raw, tmp_path):
@@ -433,6 +455,12 @@ display(b'?', 'application/x-odd', 'c'); display(b'svg', 'image/svg+xml', '../..
 def test_client_out_with_json_writes_too(raw, tmp_path):
     status, out, err = run(raw, "open('f', 'w').write('x')", "--out", tmp_path, "--json")
     assert status == 0 and tree(tmp_path) == {b"f": b"x"} and json.loads(out.splitlines()[-1])["result"]["files"][0]["path"] == "f"
+
+
+def test_client_FIL_15_more_files_than_are_listed(raw, tmp_path):
+    """FIL-15: what came is written, and that there is more is said."""
+    status, out, err = run(raw, "for i in range(2100): open(f'f{i}', 'w')", "--out", tmp_path)
+    assert (status, out) == (0, b"") and len(tree(tmp_path)) == 2000 and b"there may be more files" in err
 
 
 class Hostile(execution_pb2_grpc.ExecutionServiceServicer):
