@@ -199,7 +199,7 @@ static const char *reason(int error) {
 
 int out_dir_write(const struct OutDir *d, const char *name, const struct Spool *spool, const struct SpoolItem *item) {
         const char *slash = d->path[strlen(d->path) - 1] == '/' ? "" : "/";
-        const char *base;
+        const char *base = NULL;
         char size[32];
         int parent _cleanup_close_ = open_parent(d, name, &base);
         int r = MIN(parent, 0);

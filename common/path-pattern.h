@@ -166,7 +166,7 @@ static inline bool path_pattern_matches(const char *pattern, size_t pattern_leng
         const char *star = NULL, *resume = NULL;
         enum PathRest rest = path_pattern_rest(pattern, end);
         for (;;) {
-                struct PathPart part, name;
+                struct PathPart part = {}, name = {};
                 const char *next_p = p, *next_n = n;
                 bool has_part = path_part_next(&next_p, end, &part), has_name = path_part_next(&next_n, path_end, &name);
                 if (has_part && path_part_is_any(&part)) {
