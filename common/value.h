@@ -29,7 +29,7 @@ enum ValueRecord {
         VALUE_INVALID,        /* one byte, 1 = looks cut off: it does not compile, or imports what it may not. Nothing will run */
         VALUE_JSON,           /* a piece of the value */
         VALUE_END,            /* one byte, 1 = lossy (NaN became null, …): the value is whole */
-        VALUE_ERROR,          /* one byte: glovebox.v1.ValueErrorType; then the path ("$.a[3]"), NUL, one sentence */
+        VALUE_ERROR,          /* one byte: glovebox.v1.ValueErrorType; then the path ("$.a[3]"), NUL, one sentence, cut after 512 bytes */
         ERROR_TYPE,           /* "ZeroDivisionError" */
         ERROR_MESSAGE,
         ERROR_TRACEBACK,
@@ -37,7 +37,8 @@ enum ValueRecord {
         ERROR_HINT,
         ERROR_POSITION,       /* line, column: 32-bit little-endian, from 1, 0 = not known; one byte, 1 = texts were shortened */
         ERROR_END,            /* empty: the error is whole */
-        DISPLAY,              /* id, NUL, MIME type, NUL, metadata as JSON or nothing */
+        DISPLAY,              /* id, NUL, MIME type, NUL, metadata as a JSON object or nothing. An id is cut after 64 bytes; parameters of
+                                 the type go, and a display without a good type is not shown */
         DISPLAY_DATA,         /* a piece of its bytes */
         DISPLAY_END,          /* empty */
         VALUE_NOTE,           /* one sentence that Result.message ends with: "main was not called: …" */

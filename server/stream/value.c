@@ -16,7 +16,7 @@ static const struct RecordRuleOut rules[VALUE_RECORD_MAX_] = {
         [VALUE_INVALID] = {1, 1, false},
         [VALUE_JSON] = {0, VALUE_PIECE_MAX, true},
         [VALUE_END] = {1, 1, false},
-        [VALUE_ERROR] = {2, 1 + VALUE_PATH_MAX + 1 + VALUE_NOTE_MAX, false},
+        [VALUE_ERROR] = {2, 1 + VALUE_PATH_MAX + 1 + ERROR_MESSAGE_MAX, false},
         [ERROR_TYPE] = {0, ERROR_TYPE_MAX, false},
         [ERROR_MESSAGE] = {0, ERROR_MESSAGE_MAX, false},
         [ERROR_TRACEBACK] = {0, ERROR_TRACEBACK_MAX, false},
@@ -226,12 +226,18 @@ static bool is_mime_type(const char *s) {
         return n > 0 && m > 0 && !s[n + 1 + m] && n + 1 + m <= MIME_TYPE_MAX;
 }
 
-static bool is_id(const char *s) {
-        size_t n = strlen(s);
-        for (const char *p = s; *p; p++)
-                if (*p <= 0x20 || *p > 0x7e)
-                        return false;
-        return n > 0 && n <= DISPLAY_ID_MAX;
+/* Programs choose the ids of displays: any text, but one line and not too long. */
+static void tidy_id(char *id) {
+        bool is_text = utf8_is_valid(id, strlen(id));
+        for (char *p = id; *p; p++)
+                if ((uint8_t) *p < 0x20 || *p == 0x7f || ((uint8_t) *p >= 0x80 && !is_text))
+                        *p = '?';
+        id[utf8_fit(id, DISPLAY_ID_MAX)] = 0;
+}
+
+/* "text/html; charset=utf-8": all text here is UTF-8. */
+static void drop_parameters(char *mime_type) {
+        mime_type[strcspn(mime_type, "; \t")] = 0;
 }
 
 static bool is_metadata(const char *s) {
@@ -257,14 +263,20 @@ static int on_display(struct ValuePipe *v, const uint8_t *bytes, size_t size) {
                 return -ENOMEM;
         memcpy(d->head, bytes, size);
         d->head[size] = 0;
+        char *mime_type = d->head + (first - bytes) + 1;
+        tidy_id(d->head);
+        drop_parameters(mime_type);
         d->id = d->head;
-        d->mime_type = d->head + (first - bytes) + 1;
+        d->mime_type = mime_type;
         d->metadata = d->head + (second - bytes) + 1;
         d->open = true;
-        if (!is_id(d->id) || !is_mime_type(d->mime_type))
-                return -EBADMSG;
         if (!is_metadata(d->metadata))
                 d->metadata = "";
+        /* Nobody knows what such bytes are. That is the program's mistake, and costs it this display, not its value. */
+        if (!is_mime_type(d->mime_type)) {
+                d->dropped = true;
+                return 0;
+        }
         size_t n = strlen(d->metadata);
         if (v->n_displays == VALUE_DISPLAYS_MAX || n > v->content_max - v->content_used) {
                 d->dropped = true;

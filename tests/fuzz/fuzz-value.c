@@ -30,7 +30,8 @@ static void look_at_display(struct Look *l, const struct Event *e) {
         bool in_pieces = *e->display.content_id;
 
         expect(l->values->started && !*l->open && ++l->displays <= VALUE_DISPLAYS_MAX);
-        expect(*e->display.id && strlen(e->display.id) <= 64 && strchr(e->display.mime_type, '/') && strlen(e->display.mime_type) <= 127);
+        expect(utf8_is_valid(e->display.id, strlen(e->display.id)) && strlen(e->display.id) <= 64);
+        expect(strchr(e->display.mime_type, '/') && strlen(e->display.mime_type) <= 127);
         expect(utf8_is_valid(e->display.metadata, strlen(e->display.metadata)) && e->display.size <= CONTENT_WHOLE_MAX);
         expect(!in_pieces || e->display.size == 0);
         l->content += e->display.size + strlen(e->display.metadata);
