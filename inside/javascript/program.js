@@ -8,6 +8,7 @@ const path = require('path');
 const vm = require('vm');
 const { pathToFileURL } = require('url');
 const { displayer } = require('./display.js');
+const { Modules } = require('./modules.js');
 const pipe = require('./pipe.js');
 const safe = require('./safe.js');
 const { Invalid, columnOf } = require('./source.js');
@@ -70,31 +71,9 @@ class Program {
     this.kept = [];             // a Script whose import() may still be called must not be collected
   }
 
-  // import() as written in the user's file, done by Node's own loader.
-  importer() {
-    const native = new Module(this.file, null);
-    native.filename = this.file;
-    native.paths = Module._nodeModulePaths(path.dirname(this.file));
-    native._compile('module.exports = (specifier, options) => options === undefined ? import(specifier) : import(specifier, options)', this.file);
-    const { exports: load } = native;
-    return (specifier, attributes) => {
-      this.policy?.check(specifier);
-      let options;
-      const keys = attributes === undefined || attributes === null ? [] : safe.ObjectKeys(attributes);
-      if (keys.length > 0) {
-        const given = { __proto__: null };
-        for (let i = 0; i < keys.length; i++)
-          given[keys[i]] = `${attributes[keys[i]]}`;
-        options = { __proto__: null, with: given, assert: given };
-      }
-      return load(specifier, options);
-    };
-  }
-
   start() {
-    const load = this.importer();
-    const importModuleDynamically = async (specifier, _, attributes) => load(specifier, attributes);
-    const code = this.unit.make({ importModuleDynamically, initializeImportMeta: meta => this.aboutModule(meta) });
+    this.modules = new Modules(this.file, this.policy);
+    const code = this.unit.make(this.unit.isModule ? this.optionsOfModule() : { importModuleDynamically: this.modules.script });
     this.kept.push(code);
     const module = this.makeModule();
     const require = Module.createRequire(this.file);
@@ -103,7 +82,7 @@ class Program {
       this.policy.watch(module);
     this.watchEnds();
     pipe.started();
-    setImmediate(caller(() => this.first(code, module, require, load)));
+    setImmediate(caller(() => this.first(code, module, require)));
   }
 
   checkImports(code) {
@@ -130,27 +109,24 @@ class Program {
     return module;
   }
 
-  aboutModule(meta) {
-    const { file } = this;
-    const require = Module.createRequire(file);
-    meta.url = pathToFileURL(file).href;
-    if (Number(process.versions.node.split('.')[0]) >= 20)
-      Object.assign(meta, { dirname: path.dirname(file), filename: file });
-    meta.resolve = specifier => {
-      const found = /^\.{0,2}\//.test(specifier) ? path.resolve(path.dirname(file), specifier) : require.resolve(specifier);
-      return path.isAbsolute(found) ? pathToFileURL(found).href : found.startsWith('node:') ? found : `node:${found}`;
+  optionsOfModule() {
+    const options = this.modules.optionsFor(pathToFileURL(this.file).href);
+    const describe = options.initializeImportMeta;
+    options.initializeImportMeta = meta => {
+      describe(meta);
+      meta.$glovebox = probe => {
+        delete meta.$glovebox;
+        this.probe = probe;
+      };
     };
-    meta.$glovebox = probe => {
-      delete meta.$glovebox;
-      this.probe = probe;
-    };
+    return options;
   }
 
   // The first call into user code, once everything that the request brings is in place.
-  first(code, module, require, load) {
+  first(code, module, require) {
     this.defineGlobals(require);
     if (this.unit.isModule)
-      return this.firstOfModule(code, load);
+      return this.firstOfModule(code);
     const wrapper = code.runInThisContext({ displayErrors: false });
     const f = wrapper(probe => { this.probe = probe; })[0];
     return {
@@ -162,15 +138,8 @@ class Program {
     };
   }
 
-  firstOfModule(code, load) {
-    const linked = code.link(async (specifier, _, { attributes, assert } = {}) => {
-      const namespace = await load(specifier, attributes ?? assert);
-      const names = Object.keys(namespace);
-      return new vm.SyntheticModule(names, function () {
-        for (const name of names)
-          this.setExport(name, namespace[name]);
-      }, { identifier: specifier });
-    });
+  firstOfModule(code) {
+    const linked = this.modules.link(code);
     return this.whenSettled(linked, 'top-level await of a module it imports', () => ({
       f: code.evaluate, self: code, args: [],
       then: evaluated => this.whenSettled(evaluated, 'top-level await', () => {
@@ -185,7 +154,7 @@ class Program {
     this.awaiting = what;
     let value;
     const go = caller(() => next(value));
-    safe.PromiseThen(safe.then(promise, settled => {
+    safe.then(safe.then(promise, settled => {
       this.awaiting = undefined;
       value = settled;
     }), go);

@@ -4,7 +4,8 @@
 //   job.js       reads descriptor 3             source.js   fence, syntax, kind of source, last expression (scan.js helps)
 //   pipe.js      writes descriptor 5            program.js  runs it: scope, contract, ends
 //   safe.js      builtins, taken early          errors.js   tells an error
-//   value.js     value to JSON                  policy.js, variables.js, display.js, stdio.js, typescript.js: what they are called
+//   value.js     value to JSON                  modules.js  what it imports
+//                                               policy.js, variables.js, display.js, stdio.js, typescript.js: what they are called
 //
 // prepare() loads everything and knows nothing of a job; run() reads the job and runs it. An interpreter may wait between the two.
 'use strict';

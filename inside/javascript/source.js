@@ -35,12 +35,12 @@ const asyncScript = {
 };
 const esModule = {
   check(text) {
-    module_(text, { identifier: 'main.mjs' });
+    makeModule(text, { identifier: 'main.mjs' });
   },
 };
 
 // vm's modules are experimental in every Node so far: the first one prints a warning, which is ours to know and not the user's.
-function module_(text, options) {
+function makeModule(text, options) {
   const { emitWarning } = process;
   process.emitWarning = () => {};
   try {
@@ -272,6 +272,11 @@ function original(moved, line, column) {
   return { line, column: line === opening.line && column > opening.column ? column - by : column };
 }
 
+// Can the text be nothing but an ES module?
+function isModuleText(text, name) {
+  return /\b(?:import|export)\b/.test(text) && !compiles(script, text.replace(/^#!/, '//'), name) && compiles(esModule, text, name);
+}
+
 const PROBES = ['main', 'Args', '_result'].map(n => `${n}: () => typeof ${n} === 'undefined' ? undefined : ${n}`).join(', ');
 
 // What is run, ready to be linked or called: { kind, text, looked, make }.
@@ -285,7 +290,7 @@ function compile(text, name, path, wantValue) {
   const probe = `({ value: () => $glovebox_value, ${PROBES} });`;
   const unit = { text, looked, moved, isModule: kind === esModule, isAsync: kind === asyncScript, lines: safe.lines(text) };
   if (unit.isModule) {
-    unit.make = options => module_(`let $glovebox_value;import.meta.$glovebox${probe}${before}\n${body}`,
+    unit.make = options => makeModule(`let $glovebox_value;import.meta.$glovebox${probe}${before}\n${body}`,
       { identifier: pathToFileURL(path).href, lineOffset: -1, ...options });
   } else {
     const strict = /^\s*(['"])use strict\1/.test(text.slice(looked.code.search(/\S|$/))) ? "'use strict';" : '';
@@ -295,4 +300,4 @@ function compile(text, name, path, wantValue) {
   return unit;
 }
 
-module.exports = { compile, columnOf, placeAt, original, Invalid };
+module.exports = { compile, makeModule, isModuleText, columnOf, placeAt, original, Invalid };

@@ -106,6 +106,7 @@ def run(language, code, *, args=(), stdin=b"", timeout=30, files=(), env=None, c
         path = pathlib.Path(folder) / (code_name or CODE_NAMES[language])
         path.write_bytes(code if isinstance(code, bytes) else code.encode())
         for name, content in files:
+            (pathlib.Path(folder) / name).parent.mkdir(parents=True, exist_ok=True)
             (pathlib.Path(folder) / name).write_bytes(content)
         job_out, job_in = os.pipe()
         value_out, value_in = os.pipe()

@@ -34,7 +34,7 @@ def check_error(error, want, stderr):
         assert "hint" not in error
     elif "hint" in want:
         assert want["hint"] in error["hint"]
-    for text in (RUNNER, "node:internal", "$glovebox", "/tmp/"):
+    for text in (RUNNER, "node:internal", "$glovebox", "/main.js"):
         assert text not in error["traceback"] and text not in stderr
     if not error.get("truncated") and not error["type"] == "UnsettledPromise":
         assert stderr.count(error["traceback"]) == 1, "printed once, as it is told"
