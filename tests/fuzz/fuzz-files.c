@@ -126,7 +126,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         files_init(&files, &log);
         files.on_done = on_done;
         files.userdata = &l;
-        if (files_ask(&files, event, question[1], answer[0], &(struct FilesQuestion) {.content_max = l.allowed}) < 0)
+        if (files_ask(&files, event, question[1], answer[0], &(struct FilesQuestion) {.content_max = l.allowed, .code_name = "A"}) < 0)
                 abort();
         if (data[0] & 1)
                 feed(&l, event, answer[1], data + 1, size - 1);

@@ -279,6 +279,30 @@ static void content_is_bounded(void **state) {
         }
 }
 
+/* A pattern such as "*" means the caller's files; the code's own is told when it was changed. */
+static void the_code_is_passed_over(void **state) {
+        struct Fixture f;
+
+        start(&f, &(struct FilesQuestion) {.content_max = MIB, .code_name = "main.py"});
+        ENTRY(&f, FILE_UNCHANGED, 0, true, 3, "main.py");
+        SEND(&f, FILES_DATA, "1");
+        SEND(&f, FILES_DATA, "23");
+        ENTRY(&f, FILE_UNCHANGED, 0, true, 2, "main.pyc");
+        SEND(&f, FILES_DATA, "ab");
+        look(&f);
+        assert_int_equal(f.size, 2);
+        assert_int_equal(f.last, 1);
+        ENTRY(&f, FILE_MODIFIED, 0, true, 1, "main.py");
+        SEND(&f, FILES_DATA, "c");
+        SEND(&f, FILES_END, "\0");
+        look(&f);
+        assert_string_equal(f.id, "file-2");
+        assert_int_equal(f.files.n, 2);
+        assert_string_equal(f.files.list[1].path, "main.py");
+        assert_false(f.files.truncated);
+        stop(&f);
+}
+
 /* A file that shrank while it was read ends where the next begins. */
 static void a_file_that_shrank(void **state) {
         struct Fixture f;
@@ -447,7 +471,8 @@ static void types_by_ending(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                T(the_question), T(a_long_question), T(an_answer), T(names_of_any_bytes), T(lies), T(content_is_bounded), T(a_file_that_shrank),
+                T(the_question), T(a_long_question), T(an_answer), T(names_of_any_bytes), T(lies), T(content_is_bounded),
+                T(the_code_is_passed_over), T(a_file_that_shrank),
                 T(the_list_is_bounded), T(nothing_follows_the_end), T(init_is_not_waited_for_for_ever), T(a_slow_reader_holds_the_answer),
                 T(the_reader_goes), T(ends_of_all_kinds), T(types_by_ending),
         };
