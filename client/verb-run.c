@@ -127,7 +127,7 @@ static int on_gap(struct Run *run, const Glovebox__V1__ExecutionEvent *event) {
 
 static int on_result(struct Run *run, const Glovebox__V1__ExecutionEvent *event) {
         char *sentence _cleanup_free_ = ending_line(event->result);
-        const char *hint = event->result->error ? event->result->error->hint : NULL;
+        const Glovebox__V1__ExecutionError *error = event->result->error;
         int r;
 
         run->status = ending_status(event->result);
@@ -138,8 +138,9 @@ static int on_result(struct Run *run, const Glovebox__V1__ExecutionEvent *event)
                 return r;
         if (sentence && !run->options->json)
                 console_note("%s", sentence);
-        if (!isempty(hint) && !run->options->json)
-                console_note("hint: %s", hint);
+        /* Of code that is cut off the sentence has said it. */
+        if (error && !isempty(error->hint) && !error->incomplete && !run->options->json)
+                console_note("hint: %s", error->hint);
         if (run->status == 0)
                 run->status = run->harvest.status;
         return 0;
