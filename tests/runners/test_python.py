@@ -400,6 +400,29 @@ def test_display_takes_bundles_and_metadata():
         ("mine", "text/html", b"<i>", '{"k":1}'), ("mine", "application/x+json", b'{"a":1}', '{"k":1}')]
 
 
+def test_display_of_data_that_cannot_be_made():
+    out = run("display({'application/json': {1: object}}, raw=True)")
+    assert out.error["type"] == "TypeError" and "display: the data of application/json" in out.error["message"] and out.error["line"] == 1
+    out = run("class R:\n    def _repr_json_(self): return object\n    def _repr_png_(self): return 'abcde'\ndisplay(R())")
+    assert [d["mime"] for d in out.displays] == ["text/plain"] and out.error is None
+
+
+@pytest.mark.parametrize("code, exit_code, kind", [
+    ("import asyncio, sys\nawait asyncio.sleep(0)\nsys.exit(3)", 3, None),
+    ("import asyncio\nawait asyncio.sleep(0)\n{}['k']", 1, "KeyError"),
+    ("import asyncio\nawait asyncio.sleep(0)\nraise KeyboardInterrupt", -2, "KeyboardInterrupt"),
+    ("import asyncio\nasync def f():\n    async with asyncio.timeout(0.01):\n        await asyncio.sleep(5)\nawait f()", 1, "TimeoutError"),
+    ("class M(type):\n    __dict__ = property(lambda c: 1 / 0)\n    def __getattribute__(c, n): raise SystemExit(9)\n"
+     "class C(metaclass=M):\n    def __call__(self, args): return 1\nmain = C()", 9, None),
+])
+def test_ends_of_all_kinds(code, exit_code, kind):
+    out = run(code, contract="MAIN" if "main" in code else "AUTO")
+    assert (out.error["type"] if out.error else None) == kind and out.exit_code == exit_code and not out.has_value, out.stderr
+    assert b"glovebox_runner" not in out.stderr and b"asyncio/base_events" not in out.stderr
+    if kind:
+        assert out.error["line"] >= 1 and "asyncio/runners" not in out.error["traceback"]
+
+
 def test_the_table_parses_as_strict_json():
     for case in TABLE:
         for key in ("inputs", "variables", "value"):

@@ -3,7 +3,7 @@ import builtins
 from _functools import partial
 
 jobs = part("job")
-source = part("source")
+values = part("values")
 
 # By the number of arguments that main takes.
 NOT_CALLED = {
@@ -114,7 +114,7 @@ def result(names, last, value):
 
 def is_awaitable(value):
     kind = type(value)
-    return kind is not type and any("__await__" in vars(cls) for cls in type.__dict__["__mro__"].__get__(kind))
+    return kind is not type and any("__await__" in values.dict_of(cls) for cls in values.classes_of(kind))
 
 
 async def drive(story):

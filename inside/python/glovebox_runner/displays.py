@@ -114,12 +114,28 @@ def data_of(mime, data):
     return part("errors").encoded(str(data))
 
 
+def made_of(bundle):
+    """The data of each MIME type. What cannot be made is left out, as long as there is something else."""
+    failure = None
+    made = []
+    for mime, data in bundle.items():
+        if type(mime) is not str or data is None:
+            continue
+        try:
+            made.append((mime, data_of(mime, data)))
+        except (values.Refused, ValueError) as error:
+            failure = f"display: the data of {mime[:100]} {error}"
+    if failure and not made:
+        raise TypeError(failure)
+    return made
+
+
 def show(bundle, about, display_id=None):
     """Sends one display: each MIME type is a record of the same id. What is over the caps is not sent, but for the one that tells so."""
     global _count, _bytes, _full
     if _full or not bundle or not pipe.is_mine():
         return
-    made = [(mime, data_of(mime, data)) for mime, data in bundle.items() if type(mime) is str and data is not None]
+    made = made_of(bundle)
     _count += 1
     ident = str(display_id)[:ID_MAX].replace("\0", "") if display_id is not None else str(_count)
     metadata = b""

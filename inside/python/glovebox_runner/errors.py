@@ -58,7 +58,7 @@ def encoded(text):
 
 
 def cut_end(data, most):
-    return data[:most - 3].decode("utf-8", "ignore").encode() + "…".encode()
+    return data if len(data) <= most else data[:most - 3].decode("utf-8", "ignore").encode() + "…".encode()
 
 
 def cut_middle(data, most):

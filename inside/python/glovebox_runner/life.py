@@ -14,6 +14,7 @@ displays = part("displays")
 figures = part("figures")
 
 EXIT_BROKEN = 125
+WHERE_MAX = 100  # of a value's path, in a sentence
 
 
 def run(job, value):
@@ -129,8 +130,7 @@ def life(job, unit, names, path, script, policy):
     except Exception as error:
         failure = error
     if failure is not None:
-        end = yield from uncaught(failure, path, script)
-        return end
+        return (yield from uncaught(failure, path, script))
     displays.supply(job.content_max)
     if job.contract != jobs.SCRIPT:
         contract.supply()
@@ -144,11 +144,14 @@ def life(job, unit, names, path, script, policy):
         failure = late
         end = None
     if end is None and failure is not None:
-        end = yield from uncaught(failure, path, script)
+        try:
+            end = yield from uncaught(failure, path, script)
+        except BaseException:  # it cannot even be told
+            end = SystemExit(1)
     if pipe.is_mine():
         try:
             figures.show_open()
-        except Exception:
+        except BaseException:
             pass  # matplotlib was taken apart
     return end
 
@@ -164,7 +167,7 @@ def go_through(story, waits):
             step = story.send(answer)
         except StopIteration:
             return None
-        except Exception as error:
+        except BaseException as error:
             return error
         answer, failure = yield step
         if failure is None and contract.is_awaitable(answer):
@@ -199,8 +202,8 @@ def send_value(value, job):
     except values.Refused as refused:
         if value.of_expression and refused.of and is_for_the_eye(value.value, refused):
             return
-        path = refused.path if len(refused.path) <= 100 else f"{refused.path[:60]}…{refused.path[-30:]}"
-        about = errors.encoded(refused.path) + b"\0" + errors.encoded(f"{path} {refused.why}")[:values.SENTENCE_MAX]
+        where = refused.path if len(refused.path) <= WHERE_MAX else f"{refused.path[:WHERE_MAX - 40]}…{refused.path[-40:]}"
+        about = errors.encoded(refused.path) + b"\0" + errors.cut_end(errors.encoded(f"{where} {refused.why}"), values.SENTENCE_MAX)
         pipe.send([pipe.record(pipe.ERROR, bytes([refused.kind]) + about)])
         return
     pipe.send([*pipe.pieces(pipe.JSON, blocks), pipe.record(pipe.END, b"\1" if lossy else b"\0")])

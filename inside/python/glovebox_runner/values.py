@@ -9,7 +9,7 @@ DEPTH_MAX = 256
 COUNTED_MAX = 8 * 1024 * 1024  # a value that is too large is counted on for this much, to say how large it is
 GATHER = 2048
 SLICE = 64 * 1024
-PATH_MAX, SENTENCE_MAX = 4096, 4096
+PATH_MAX, SENTENCE_MAX = 4096, 512
 
 LONG_INT = 1 << 2000
 INFINITY = float("inf")
