@@ -64,10 +64,10 @@ def takes(function):
 
 
 def _takes_by_signature(function):
-    import inspect
     try:
+        import inspect
         signature = inspect.signature(function)
-    except (ValueError, TypeError):
+    except Exception:  # also where the code has an inspect.py of its own
         return 1
     for given in ((None,), ()):
         try:

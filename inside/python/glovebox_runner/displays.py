@@ -110,7 +110,11 @@ def data_of(mime, data):
             return a2b_base64(data)
         return part("errors").encoded(data)
     if mime == "application/json" or mime.endswith("+json"):
-        return b"".join(values.write(data, _content_max)[0])
+        try:
+            return b"".join(values.write(data, _content_max)[0])
+        except values.Refused as error:
+            refused = error
+        raise TypeError(f"display: the {mime} cannot be made: {refused.path} {refused.why}")
     return part("errors").encoded(str(data))
 
 

@@ -46,7 +46,8 @@ class Told:
                 self.truncated = True
                 data = cut_middle(data, most) if kind == pipe.ERROR_TRACEBACK else cut_end(data, most)
             yield pipe.record(kind, data)
-        yield pipe.record(pipe.ERROR_POSITION, self.line.to_bytes(4, "little") + self.column.to_bytes(4, "little") + bytes([self.truncated]))
+        place = b"".join((n if 0 <= n < 1 << 32 else 0).to_bytes(4, "little") for n in (self.line, self.column))  # code can make frames of any line
+        yield pipe.record(pipe.ERROR_POSITION, place + bytes([self.truncated]))
 
 
 def encoded(text):
@@ -188,6 +189,8 @@ def message_of(error):
 def source_bytes(source, line):
     if line < 1:
         return b""
+    if b"\r" in source:  # ends a line, too
+        source = source.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     at = 0
     for _ in range(line - 1):
         at = source.find(b"\n", at) + 1

@@ -36,6 +36,7 @@ def run(job, value):
         unit = compiled(source.strip_fence(script, path), path, told, policy)
     except Exception as error:
         return invalid(error, path, script)
+    reach_folder(path)
     module = fresh_main(path)
     pipe.send([pipe.record(pipe.STARTED)])
     return (yield from life(told, unit, module.__dict__, path, script, policy))
@@ -52,11 +53,16 @@ def read_file(path):
 
 
 def look_plain(path):
-    """Arguments and module path as `python3 main.py` has them."""
+    """Arguments as `python3 main.py` has them."""
     if hasattr(sys, "orig_argv"):
         sys.orig_argv[:] = [word for n, word in enumerate(sys.orig_argv) if word != sys.argv[0] or sys.orig_argv[n + 1:n + 2] != [path]]
     sys.path_importer_cache.pop(sys.argv[0], None)
     del sys.argv[0]
+
+
+def reach_folder(path):
+    """From here on the code's folder is on the module path. Not before it has compiled: a codec or a warning may import a module, and one of that name
+    beside the code would run, of which nothing must have run yet."""
     if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
         sys.path.insert(0, path.rpartition("/")[0] or ".")
 

@@ -90,7 +90,7 @@ def described(kind, name):
         return "a coroutine, which nothing has awaited"
     if kind is type or name in ("function", "builtin_function_or_method", "method", "module"):
         return f"a {'class' if kind is type else name}, which has no form in JSON"
-    return f"a {name}, which has no form in JSON: return numbers, text, lists and dicts made from it"
+    return f"{'an' if name[:1] in 'aeiouAEIOU' else 'a'} {name}, which has no form in JSON: return numbers, text, lists and dicts made from it"
 
 
 for _class, _rule in (
