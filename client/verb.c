@@ -18,8 +18,9 @@ const struct Verb verb_table[] = {
                 "  sort names.txt | glovebox run count.js\n"
                 "\n"
                 "Exit status: that of the program · 128 + N: ended by signal N · 124: out of time (timeout, idle, cpu time) · 126: the code\n"
-                "is not valid · 130: cancelled · 137: out of memory · 153: printed too much · 125: refused, unreachable, wrong usage or a\n"
-                "failure of the sandbox (one line on stderr says which) · 141: nobody read our output any more.\n",
+                "is not valid · 130: cancelled · 137: out of memory · 153: printed too much · 125: refused, unreachable, wrong usage, a failure\n"
+                "of the sandbox, or all went well but for a file or value that could not be handed over (one line on stderr says which) · 141:\n"
+                "nobody read our output any more.\n",
                 "FILE", verb_run,
         },
         {
