@@ -15,7 +15,7 @@ const { Invalid, columnOf } = require('./source.js');
 const { serialize } = require('./value.js');
 const { define } = require('./variables.js');
 
-const UNSETTLED = 13; // Node's own exit status for this
+const UNSETTLED = 13, HANDLER_FAILED = 7; // Node's own exit statuses for these
 
 // User code is called from here and from nowhere else: its stack then ends as in a plain run, in Node's own file of this name.
 // next() gives { f, self, args, then } or undefined; then(result) gives what to call next.
@@ -39,7 +39,8 @@ const handles = [EventEmitter.prototype, ...[setTimeout, setImmediate].map((star
 function isHandle(value) {
   if (typeof value !== 'object' || value === null || safe.types.isProxy(value))
     return false;
-  return isPrototypeOf(handles[0], value) || isPrototypeOf(handles[1], value) || isPrototypeOf(handles[2], value);
+  // A Proxy among its prototypes may throw.
+  return safe.attempt(() => isPrototypeOf(handles[0], value) || isPrototypeOf(handles[1], value) || isPrototypeOf(handles[2], value), false);
 }
 
 // What an Args of the user would be.
@@ -297,7 +298,7 @@ class Program {
     else
       this.sendLate();
     if (byItself && this.lastIsOpen)
-      pipe.note('the promise that the last expression gave was never settled, so it is no value');
+      pipe.note('the promise that the last expression gave was never fulfilled, so it is no value');
   }
 
   onUnsettled() {
@@ -312,8 +313,14 @@ class Program {
   // Gives true when the program goes on.
   onUncaught(uncaught, thrown, fromPromise) {
     const mayBeCaught = listenerCount('uncaughtException') > 0 || hasCapture();
-    if (mayBeCaught && safe.ReflectApply(uncaught, process, [thrown, fromPromise]))
-      return true;
+    let status = 1;
+    try {
+      if (mayBeCaught && safe.ReflectApply(uncaught, process, [thrown, fromPromise]))
+        return true;
+    } catch (second) { // what a handler of the user's throws is the error that counts, and has a status of its own
+      thrown = second;
+      status = HANDLER_FAILED;
+    }
     this.failed = true;
     this.late = false;
     const error = this.teller.tell(thrown);
@@ -322,7 +329,7 @@ class Program {
       return true;
     print(`${error.traceback}\n\nNode.js ${process.version}\n`);
     const code = process.exitCode;
-    safe.ReflectApply(reallyExit, process, [safe.NumberIsInteger(code) ? code : 1]);
+    safe.ReflectApply(reallyExit, process, [status === 1 && safe.NumberIsInteger(code) ? code : status]);
     return false;
   }
 }

@@ -269,6 +269,11 @@ class Writer {
     if (this.stack.length >= DEPTH_MAX)
       return this.refuse('TOO_DEEP', `the value is nested deeper than ${DEPTH_MAX} levels`, part);
     safe.SetAdd(this.open, value);
+    // Refused at once when there is no hope: each element takes two bytes.
+    if (frame.array && 2 * frame.length > this.max + COUNT_MAX) {
+      this.size += 2 * frame.length;
+      throw this.tooLarge('at least ');
+    }
     frame.value = value;
     frame.at = 0;
     frame.first = true;
