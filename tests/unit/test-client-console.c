@@ -116,7 +116,16 @@ static void test_last_line(void **state) {
 
         result.outcome = OUTCOME(COMPLETED);
         result.message = (char *) "done";
+        line = ending_line(&result); /* more than that it ended well */
+        assert_string_equal(line, "done");
+        free(line);
+        result.message = (char *) "The program ended with exit status 0.";
         assert_null(ending_line(&result));
+        result.message = (char *) "Send inputs_json.";
+        line = ending_line(&result);
+        assert_string_equal(line, "Send inputs_json. (--inputs '{}', --contract main)");
+        free(line);
+        result.message = (char *) "done";
         result.outcome = OUTCOME(TIMED_OUT);
         line = ending_line(&result);
         assert_string_equal(line, "TIMED_OUT: done");
