@@ -27,6 +27,8 @@ struct Runtime {
         char **version_args;  /* default "--version" */
         char **env;           /* NAME=VALUE */
         bool runner;          /* the program of `args` is a runner: it gives values and errors (common/value.h); default no */
+        char **import_allowed; /* of requests without an import_policy: only these; NULL = any. Default NULL */
+        bool read_only_workspace; /* the program may not write to /workspace; default no */
         char *root;           /* folder used as the cell's root; default: the host's /usr and a generated /etc */
         char **endings;       /* ".py" */
         char *code_name;      /* the code's name in the workspace: "main.py"; required */

@@ -39,6 +39,8 @@ enum JobType {
         JOB_VALUE_MAX,        /* 64-bit little-endian: bytes of the value's JSON */
         JOB_CONTENT_MAX,      /* 64-bit: bytes of all displays */
         JOB_RUNNER_END,
+        /* head: */
+        JOB_READ_ONLY,        /* empty: the program may not write to the workspace */
         JOB_TYPE_MAX_,
 };
 

@@ -20,8 +20,10 @@ static const struct Key runtime_keys[] = {
         { "runtime", "endings", KEY_WORDS, OFFSET(endings) },
         { "runtime", "env", KEY_LINES, OFFSET(env) },
         { "runtime", "exec", KEY_PATH, OFFSET(exec) },
+        { "runtime", "import-allowed", KEY_WORDS, OFFSET(import_allowed) },
         { "runtime", "name", KEY_STRING, OFFSET(name) },
         { "runtime", "profile", KEY_STRING, OFFSET(profile) },
+        { "runtime", "read-only-workspace", KEY_BOOL, OFFSET(read_only_workspace) },
         { "runtime", "root", KEY_PATH, OFFSET(root) },
         { "runtime", "runner", KEY_BOOL, OFFSET(runner) },
         { "runtime", "version", KEY_STRING, OFFSET(version) },
@@ -37,6 +39,7 @@ void runtime_done(struct Runtime *r) {
         strv_free(r->args);
         strv_free(r->version_args);
         strv_free(r->env);
+        strv_free(r->import_allowed);
         free(r->root);
         strv_free(r->endings);
         free(r->code_name);
@@ -128,6 +131,8 @@ static int check_names(const struct Runtime *r, struct Place *place) {
 }
 
 static int check_lists(const struct Runtime *r, struct Place *place) {
+        if (r->import_allowed && !r->runner)
+                return place_fail(place, "'import-allowed' needs a runner, which checks imports, and this runtime has none (runner = yes)");
         if (!strv_contains(r->args, "{code}"))
                 return place_fail(place, "'args' has no word {code}, so that the code would never run; add it where its path belongs, as in: args = -u {code}");
         if (head_size(r) > JOB_HEAD_CONFIG_MAX)

@@ -35,6 +35,7 @@ static const struct RecordRule record_rules[JOB_TYPE_MAX_] = {
         [JOB_ENV] = {RECORD_HEAD | RECORD_BODY, RECORD_STRING_MAX},
         [JOB_CODE_NAME] = {RECORD_HEAD, 255},
         [JOB_RUNNER] = {RECORD_HEAD, 0},
+        [JOB_READ_ONLY] = {RECORD_HEAD, 0},
         [JOB_HEAD_END] = {RECORD_HEAD, 0},
         [JOB_ARG] = {RECORD_BODY, RECORD_STRING_MAX},
         [JOB_CODE] = {RECORD_BODY, JOB_RECORD_MAX, .is_data = true},

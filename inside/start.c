@@ -8,6 +8,8 @@
 #include <sys/syscall.h>
 
 #include "common/collect.h"
+#include "common/open-within.h"
+#include "inside/read-only.h"
 #include "inside/records.h"
 
 #define FD_JOB 3
@@ -21,19 +23,14 @@
 #define FILES_MAX 1001 /* the code and as many files as a request may have; their records fit into the report pipe before anyone reads */
 #define FILE_RECORD_SIZE (JOB_HEADER_SIZE + FILE_STAMP_SIZE)
 
-/* linux/openat2.h, Linux 5.6 */
-#define BENEATH_WITHOUT_LINKS (0x04 | 0x08) /* RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH */
-
-struct OpenHow {
-        uint64_t flags, mode, resolve;
-};
+#define BENEATH_WITHOUT_LINKS (WITHIN_NO_SYMLINKS | WITHIN_BENEATH)
 
 struct Start {
         char *exec, *code_path, *working_dir;
         char *args[STRINGS_MAX + 1], *env[STRINGS_MAX + 1];
         size_t n_args, n_env;
         int workspace, code, file;
-        bool runner;
+        bool runner, read_only;
         uint8_t files[FILES_MAX][FILE_RECORD_SIZE]; /* REPORT_FILE: of the code, if there is any, then of each file */
         size_t n_files;
         size_t used;
@@ -104,18 +101,15 @@ static int add_env(const char *prefix, const char *s, size_t length) {
 }
 
 static int open_new(const char *path, mode_t mode) {
-        struct OpenHow how = {.flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, .mode = mode, .resolve = BENEATH_WITHOUT_LINKS};
-        int fd = (int) syscall(SYS_openat2, start.workspace, path, &how, sizeof how);
-        return fd < 0 ? -errno : fd;
+        return open_within(start.workspace, path, O_WRONLY | O_CREAT | O_EXCL, mode, BENEATH_WITHOUT_LINKS);
 }
 
 /* The folders that a path needs; openat2 checks that none of them leads out. */
 static int make_folders(char *path) {
         for (char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
                 *slash = 0;
-                struct OpenHow how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = BENEATH_WITHOUT_LINKS};
                 int r = mkdirat(start.workspace, path, 0755) < 0 && errno != EEXIST ? -errno : 0;
-                int fd = r < 0 ? r : (int) syscall(SYS_openat2, start.workspace, path, &how, sizeof how);
+                int fd = r < 0 ? r : open_within(start.workspace, path, O_PATH | O_DIRECTORY, 0, BENEATH_WITHOUT_LINKS);
                 *slash = '/';
                 if (fd < 0)
                         return r < 0 ? r : -errno;
@@ -217,9 +211,8 @@ static int on_timezone(const char *name, size_t length) {
         int root = open(ZONES, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (root < 0)
                 return -errno;
-        struct OpenHow how = {.flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC, .resolve = 0x08 /* RESOLVE_BENEATH */};
         struct stat st;
-        int fd = path_is_plain(name) ? (int) syscall(SYS_openat2, root, name, &how, sizeof how) : -1;
+        int fd = path_is_plain(name) ? open_within(root, name, O_RDONLY | O_NONBLOCK, 0, WITHIN_BENEATH) : -1;
         bool good = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
         char magic[4];
         good = good && read(fd, magic, 4) == 4 && memcmp(magic, "TZif", 4) == 0;
@@ -258,6 +251,9 @@ static int on_text(void *userdata, enum JobType type, char *bytes, size_t length
                 return on_timezone(bytes, length);
         case JOB_RUNNER:
                 start.runner = true;
+                return 0;
+        case JOB_READ_ONLY:
+                start.read_only = true;
                 return 0;
         case JOB_HEAD_END:
                 return on_head_end();
@@ -321,6 +317,10 @@ static int report_files(void) {
 }
 
 static int become_program(void) {
+        start.step = "read_only_workspace";
+        int r = start.read_only ? read_only_enter() : 0;
+        if (r < 0)
+                return r;
         start.step = "exec";
         close_fd(start.workspace);
         if (!start.runner) {

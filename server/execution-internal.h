@@ -72,6 +72,7 @@ struct Execution {
         int collect_pipe, files_pipe; /* to and from the cell's init; -EBADF = none */
         char **written;          /* the code's file and the request's, in the order in which they are written */
         char **patterns;         /* of files to collect */
+        char **import_default;   /* of the runtime; NULL = none */
         struct FileStamp *stamps; /* of `written`, as far as they were reported */
         size_t n_stamps;
         struct Idle idle;

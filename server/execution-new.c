@@ -72,6 +72,10 @@ static int copy_paths(struct Execution *e, const struct Request *request, const 
                 r = strv_extend(&e->written, request->files[i].path);
         for (size_t i = 0; r >= 0 && i < request->n_collect; i++)
                 r = strv_extend(&e->patterns, request->collect[i]);
+        if (r >= 0 && runtime->import_allowed) {
+                e->import_default = strv_copy(runtime->import_allowed);
+                r = e->import_default ? 0 : -ENOMEM;
+        }
         if (r < 0)
                 return r;
         e->stamps = calloc(strv_length(e->written), sizeof *e->stamps);

@@ -122,7 +122,7 @@ static int start_pipes(struct Execution *e) {
         r = pipe_writer_start(&e->stdin_writer, event, lease_take_fd(e->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_STDIN), stdin_on_sent, e);
         if (r < 0)
                 return r;
-        const struct JobRunner runner = {e->runner, e->limits.value_bytes, e->limits.content_bytes};
+        const struct JobRunner runner = {e->runner, e->limits.value_bytes, e->limits.content_bytes, e->import_default};
         return job_start(&e->job, event, lease_take_fd(e->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_JOB), &e->request, e->working_dir, &runner,
                          job_on_sent, e);
 }

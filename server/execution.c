@@ -245,6 +245,7 @@ struct Execution *execution_free(struct Execution *e) {
         result_done(&e->result);
         strv_free(e->written);
         strv_free(e->patterns);
+        strv_free(e->import_default);
         free(e->stamps);
         evidence_done(&e->evidence);
         eventlog_done(&e->log);

@@ -52,6 +52,8 @@ int job_head(const struct Runtime *runtime, bool probe, unsigned processors, uin
         put_all(&h, JOB_ENV, runtime->env);
         if (!probe)
                 put(&h, JOB_CODE_NAME, runtime->code_name);
+        if (!probe && runtime->read_only_workspace)
+                put(&h, JOB_READ_ONLY, "");
         if (!probe && runtime->runner)
                 put(&h, JOB_RUNNER, "");
         put(&h, JOB_HEAD_END, "");

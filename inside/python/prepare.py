@@ -20,6 +20,7 @@ def fonts(folder):
 if __name__ == "__main__":
     target = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
     # By content and unchecked: installing changes times.
-    done = compileall.compile_dir(target, quiet=1, force=True, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    done = compileall.compile_dir(target, quiet=1, force=True, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH, stripdir=target,
+                                  prependdir="/glovebox/python")
     fonts(os.path.join(target, "matplotlib"))
     sys.exit(0 if done else 1)

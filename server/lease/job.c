@@ -9,10 +9,10 @@ static size_t pieces_of(size_t size) {
         return (size + JOB_RECORD_MAX - 1) / JOB_RECORD_MAX;
 }
 
-static size_t count_records(const struct Request *r) {
+static size_t count_records(const struct Request *r, const struct JobRunner *runner) {
         size_t n = 4 + r->n_env + r->n_args + pieces_of(r->code.size);
 
-        n += 5 + pieces_of(r->inputs.size) + pieces_of(r->variables.size) + r->n_import_allowed;
+        n += 5 + pieces_of(r->inputs.size) + pieces_of(r->variables.size) + r->n_import_allowed + strv_length(runner->import_default);
 
         for (size_t i = 0; i < r->n_files; i++)
                 n += 1 + pieces_of(r->files[i].content.size);
@@ -87,10 +87,13 @@ static int add_number(struct Job *j, enum JobType type, uint8_t to[8], uint64_t 
         return add_record(j, type, -1, to, 8);
 }
 
-static int add_imports(struct Job *j, const struct Request *request) {
-        int r = request->import_restrict ? add_record(j, JOB_IMPORT_RESTRICT, -1, "", 0) : 0;
+/* A request's own policy takes the place of the operator's default. */
+static int add_imports(struct Job *j, const struct Request *request, char *const *by_default) {
+        int r = request->import_restrict || by_default ? add_record(j, JOB_IMPORT_RESTRICT, -1, "", 0) : 0;
         for (size_t i = 0; r >= 0 && i < request->n_import_allowed; i++)
                 r = add_string(j, JOB_IMPORT_ALLOWED, request->import_allowed[i]);
+        for (size_t i = 0; r >= 0 && !request->import_restrict && by_default && by_default[i]; i++)
+                r = add_string(j, JOB_IMPORT_ALLOWED, by_default[i]);
         return r;
 }
 
@@ -102,7 +105,7 @@ static int add_runner(struct Job *j, const struct Request *request, const struct
         if (r >= 0)
                 r = add_bytes(j, JOB_VARIABLES, &request->variables);
         if (r >= 0)
-                r = add_imports(j, request);
+                r = add_imports(j, request, runner->import_default);
         if (r >= 0)
                 r = add_number(j, JOB_VALUE_MAX, j->numbers[0], runner->value_max);
         if (r >= 0)
@@ -132,7 +135,7 @@ int job_start(struct Job *j, sd_event *event, int fd, const struct Request *requ
         int owned _cleanup_close_ = fd;
 
         *j = (struct Job) { .writer = PIPE_WRITER_NULL };
-        j->n_allocated = count_records(request);
+        j->n_allocated = count_records(request, runner);
         j->headers = calloc(j->n_allocated, sizeof *j->headers);
         if (!j->headers)
                 return -ENOMEM;

@@ -16,6 +16,7 @@ struct Job {
 struct JobRunner {
         bool wanted; /* the runtime has one */
         uint64_t value_max, content_max;
+        char *const *import_default; /* allowed when the request has no policy; NULL = any. Must live until on_done */
 };
 
 /* Takes fd. request must live until on_done. */

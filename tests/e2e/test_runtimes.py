@@ -8,7 +8,8 @@ import subprocess
 import pytest
 
 from kit.call import CODES, request
-from kit.daemon import Daemon
+from kit.daemon import BUILD, Daemon
+from kit.stubs import pb
 
 PROGRAMS = ("bash", "cat", "ls", "id")
 
@@ -93,3 +94,34 @@ def test_a_root_needs_no_certificates(daemon):
     run = daemon.run("ls /etc/ssl/certs | wc -l; head -c 27 /etc/ssl/certs/ca-certificates.crt", "bash")
     count, begin = run.stdout.decode().split("\n", 1)
     assert int(count) == len(os.listdir("/etc/ssl/certs")) and begin == pathlib.Path("/etc/ssl/certs/ca-certificates.crt").read_text()[:27]
+
+
+@pytest.fixture(scope="module")
+def strict():
+    """Runtimes with an operator's import policy and a read-only workspace."""
+    d = Daemon()
+    folder = d.folder / "runtimes.d"
+    folder.mkdir()
+    shipped = (BUILD / "lib/glovebox/runtimes.d/python.conf").read_text()
+    (folder / "python.conf").write_text(shipped + "import-allowed = math json\nread-only-workspace = yes\n")
+    (folder / "bash.conf").write_text((BUILD / "lib/glovebox/runtimes.d/bash.conf").read_text() + "read-only-workspace = yes\n")
+    d.start()
+    yield d
+    d.stop()
+
+
+def test_an_operators_import_policy(strict):
+    """import-allowed acts where a request has no policy of its own; a request's takes its place."""
+    assert strict.run("import math\nmath.pi", "python").result.value_json.startswith("3.14")
+    call = strict.run("import os", "python")
+    assert call.result.outcome == pb.OUTCOME_INVALID_CODE and call.result.error.type == "ImportError" and "math" in call.result.error.message, call
+    assert strict.run("import os\nos.sep", "python", import_policy=pb.ImportPolicy(restrict=True, allowed=["os"])).result.value_json == '"/"'
+
+
+@pytest.mark.parametrize("attempt", ["echo x > new", "echo x >> f", "rm f", "mv f g", "mkdir d", "ln f g", "ln -s / l", "mkfifo p", "truncate -s 0 f", ": > f", "cp /bin/true .",
+                                     "mv f /tmp/", "echo x > /tmp/t; mv /tmp/t .", "exec 3<>f", "(cd /tmp; echo x > /workspace/f)"])
+def test_a_read_only_workspace(strict, attempt):
+    """Nothing of it can be changed, made or removed; reading and every other place work as ever."""
+    call = strict.run(f"cat f; touch /tmp/t2 ~/x /dev/shm/y && echo elsewhere; {attempt}", files={"f": b"data\n"})
+    assert call.stdout == b"data\nelsewhere\n" and call.result.outcome == pb.OUTCOME_FAILED and b"ermission denied" in call.stderr, call
+    assert not call.result.files, call.result.files
