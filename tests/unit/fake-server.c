@@ -146,11 +146,17 @@ void next_until(int type) {
                 assert_int_not_equal(got, -1);
 }
 
+/* Who reads may have ended: glovebox-start at a bad record, a program without a runner before the runner's part. */
+static void write_all(const void *bytes, size_t size) {
+        ssize_t n = write(cell.fds[ROLE(JOB)], bytes, size);
+        assert_true(n == (ssize_t) size || (n < 0 && errno == EPIPE));
+}
+
 void write_record(enum JobType type, const void *bytes, size_t size) {
         uint8_t header[JOB_HEADER_SIZE];
         job_put_header(header, type, (uint32_t) size);
-        assert_int_equal(write(cell.fds[ROLE(JOB)], header, sizeof header), sizeof header);
-        assert_int_equal(write(cell.fds[ROLE(JOB)], bytes, size), (ssize_t) size);
+        write_all(header, sizeof header);
+        write_all(bytes, size);
 }
 
 static void fill_limits(Glovebox__Internal__CellLimits *l) {
@@ -185,6 +191,7 @@ bool start_run(uint64_t memory_bytes, double cpus) {
 }
 
 bool open_run(const char *runtime) {
+        (void) signal(SIGPIPE, SIG_IGN);
         send_open(runtime, 256 * MIB);
         return start_run(256 * MIB, 1);
 }
