@@ -10,7 +10,7 @@ const safe = require('./safe.js');
 const PARAMETERS = ['exports', 'require', 'module', '__filename', '__dirname'];
 const TRIES_MAX = 40, TRIED_MAX = 8 << 20; // how often, and how much text, the parser is asked for the last expression
 const NOT_A_TOKEN = '\u0001';
-const CUT_OFF = 'The code may be cut off: generate it again.';
+const CUT_OFF = 'The code may be cut off: generate it again, whole.';
 
 // The code does not run. `error` as pipe.js wants it.
 class Invalid {

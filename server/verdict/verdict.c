@@ -141,29 +141,29 @@ static const char *last_print(const struct Case *c, char *buffer, size_t size) {
 static void by_timeout(const struct Case *c, struct Result *r) {
         char limit[32], printed[64];
         r->outcome = OUTCOME_TIMED_OUT;
-        say(r, "The program did not end within %s; %s.", format_time(c->timeout, limit, sizeof limit), last_print(c, printed, sizeof printed));
+        say(r, "The program did not end within %s (limits.timeout); %s.", format_time(c->timeout, limit, sizeof limit), last_print(c, printed, sizeof printed));
 }
 
 static void by_idle(const struct Case *c, struct Result *r) {
         char limit[32], printed[64];
         bool known = c->waiting_for && *c->waiting_for;
         r->outcome = OUTCOME_IDLE_TIMED_OUT;
-        say(r, "The program %s nothing for %s%s%s; %s.", c->idle_is_silence ? "printed" : "did", format_time(c->idle_timeout, limit, sizeof limit), known ? ": it was " : "",
-            known ? c->waiting_for : "", last_print(c, printed, sizeof printed));
+        say(r, "The program %s nothing for %s (idle.timeout)%s%s; %s.", c->idle_is_silence ? "printed" : "did", format_time(c->idle_timeout, limit, sizeof limit),
+            known ? ": it was " : "", known ? c->waiting_for : "", last_print(c, printed, sizeof printed));
 }
 
 static void by_cpu_time(const struct Case *c, struct Result *r) {
         char limit[32], printed[64];
         r->outcome = OUTCOME_CPU_TIME_EXCEEDED;
         r->limits_hit |= 1u << LIMIT_HIT_CPU_TIME;
-        say(r, "The program used up its %s of cpu time; %s.", format_time(c->cpu_time, limit, sizeof limit), last_print(c, printed, sizeof printed));
+        say(r, "The program used up its %s of cpu time (limits.cpu_time); %s.", format_time(c->cpu_time, limit, sizeof limit), last_print(c, printed, sizeof printed));
 }
 
 static void by_output(const struct Case *c, struct Result *r) {
         r->outcome = OUTCOME_OUTPUT_LIMIT_EXCEEDED;
         r->exit = EXIT_UNSET;
         r->status = 0;
-        say(r, "The program printed more than %llu bytes on %s; what came before is delivered.", (unsigned long long) c->output_bytes,
+        say(r, "The program printed more than %llu bytes (limits.output_bytes) on %s; what came before is delivered.", (unsigned long long) c->output_bytes,
             c->out_over ? "standard output" : "standard error");
 }
 

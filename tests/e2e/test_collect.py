@@ -36,6 +36,7 @@ def test_changes_are_told_and_nothing_else(daemon):
 
 
 def test_FIL_01_FIL_11_FIL_12_only_files_are_read(daemon):
+    """Links, FIFOs, sockets are told with the reason, and only a real file is read."""
     call = daemon.run("""
 import os, socket
 os.mkdir("out"); os.chdir("out")
@@ -62,6 +63,7 @@ while True: os.rename("out/a", "out/t"); os.rename("out/b", "out/a"); os.rename(
 
 
 def test_FIL_08_FIL_09_odd_names(daemon):
+    """Names are exact, whatever is in them; one that is no UTF-8 is marked."""
     call = daemon.run(r"""
 mkdir out; echo 1 >"out/$(printf 'a\nb')"; echo 2 >out/-rf; echo 3 >'out/ x '; echo 4 >"out/報告 é.txt"; echo 5 >"out/$(printf '\377')"
 """, collect=["out/*"])
@@ -71,6 +73,7 @@ mkdir out; echo 1 >"out/$(printf 'a\nb')"; echo 2 >out/-rf; echo 3 >'out/ x '; e
 
 
 def test_FIL_13_a_sparse_giant_is_not_read(daemon):
+    """What is larger than content_bytes is skipped, and what is small beside it comes."""
     call = daemon.run("truncate -s 200M big; truncate -s 1T giant; echo small >small", collect=["[!m]*"])
     files = told(call)
     assert files["big"] == (ADDED, pb.SKIPPED_TOO_LARGE) and files["small"] == (ADDED, 0), call
@@ -78,12 +81,14 @@ def test_FIL_13_a_sparse_giant_is_not_read(daemon):
 
 
 def test_FIL_15_very_many_files(daemon):
+    """A list has at most 2000 files and says that there are more."""
     call = daemon.run("import os\nfor i in range(60_000): open(str(i), 'w').close()", "python", collect=["*"])
     assert call.result.outcome == pb.OUTCOME_COMPLETED and call.result.files_truncated and len(call.result.files) == 2000, call
     assert daemon.run("echo next").stdout == b"next\n"
 
 
 def test_FIL_16_what_is_unreadable(daemon):
+    """What the user may not read is skipped, what only the user may read is not."""
     call = daemon.run("umask 077; mkdir -p d/e/f; echo x >d/e/f/g; echo mine >private; echo y >closed; chmod 0 d/e d closed", collect=["[!m]*/**", "[!m]*"])
     assert told(call) == {"d": (0, pb.SKIPPED_UNREADABLE), "closed": (ADDED, pb.SKIPPED_UNREADABLE), "private": (ADDED, 0)}, call
     assert contents(call) == {"private": b"mine\n"}
@@ -118,6 +123,7 @@ def test_a_full_workspace_is_listed(daemon):
 
 @pytest.mark.parametrize("pattern, words", [("/etc/passwd", "absolute"), ("../x", "'..'"), ("data[1.csv", "\\["), ("", "empty")])
 def test_FIL_06_wrong_patterns_are_refused(daemon, pattern, words):
+    """INVALID_ARGUMENT names the pattern and what is wrong with it."""
     call = daemon.run("true", collect=["ok", pattern])
     assert call.refused and call.refused.code.name == "INVALID_ARGUMENT", call
     assert words in call.refused.fields["collect[1]"], call.refused

@@ -91,9 +91,9 @@ static void the_trigger_wins(void **state) {
         assert_non_null(strstr(r.message, "last printed 1.3 s before the end"));
         r = JUDGE(.trigger = TRIGGER_IDLE, .idle_timeout = 3 * USEC_PER_SEC, .waiting_for = "sleeping");
         assert_int_equal(r.outcome, OUTCOME_IDLE_TIMED_OUT);
-        assert_non_null(strstr(r.message, "nothing for 3 s: it was sleeping;"));
+        assert_non_null(strstr(r.message, "did nothing for 3 s (idle.timeout): it was sleeping;"));
         r = JUDGE(.trigger = TRIGGER_IDLE, .idle_timeout = 3 * USEC_PER_SEC, .idle_is_silence = true, .waiting_for = "computing");
-        assert_non_null(strstr(r.message, "printed nothing for 3 s: it was computing;"));
+        assert_non_null(strstr(r.message, "printed nothing for 3 s (idle.timeout): it was computing;"));
         r = JUDGE(.trigger = TRIGGER_CPU_TIME, .cpu_time = USEC_PER_SEC);
         assert_int_equal(r.outcome, OUTCOME_CPU_TIME_EXCEEDED);
         assert_int_equal(r.limits_hit, 1u << LIMIT_HIT_CPU_TIME);

@@ -1,7 +1,6 @@
 """One sentence for errors whose cause is certain, and what helps. No hint rather than a guess."""
 import sys
 
-CLOSED = "the network is closed in this sandbox"
 WRITABLE = ("/workspace", "/tmp", "/home/sandbox", "/dev/shm")
 
 # What does the same and is usually there, for packages that code asks for most.
@@ -30,7 +29,8 @@ def set_policy(policy):
 
 def hint(error):
     try:
-        return _hint(error)
+        text = _hint(error)
+        return f"{text[0].upper()}{text[1:]}." if text else None
     except BaseException:
         return None
 
@@ -43,9 +43,9 @@ def _hint(error):
     if isinstance(error, MemoryError):
         return "the memory does not suffice: work on less at a time, or ask for more with limits.memory_bytes"
     if isinstance(error, RuntimeError) and str(error).startswith("can't start new thread"):
-        return "limits.max_processes is reached, which counts processes and threads: start fewer, or ask for more"
+        return "the limit limits.max_processes is reached, which counts processes and threads: start fewer, or ask for more"
     if _is_network(error):
-        return CLOSED
+        return "the network is closed in this sandbox"
     return _file(error) if isinstance(error, OSError) else None
 
 

@@ -3,7 +3,7 @@ looks cut off."""
 ONLY_AST, TOP_LEVEL_AWAIT, INCOMPLETE_INPUT = 0x400, 0x2000, 0x4000  # PyCF_…: their home, `ast`, takes milliseconds to import
 COROUTINE = 0x80  # CO_COROUTINE
 FUTURES = 0x1FE0000  # CO_FUTURE_…: `from __future__` holds for the last expression too
-CUT_OFF = "the code may be cut off: generate it again, whole"
+CUT_OFF = "The code may be cut off: generate it again, whole."
 
 
 class Unit:
