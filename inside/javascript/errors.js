@@ -3,11 +3,9 @@
 'use strict';
 
 const { pathToFileURL } = require('url');
-const { columnOf, original, placeAt } = require('./source.js');
+const { LINE_MAX, columnOf, original, placeAt } = require('./source.js');
 const { nameOf } = require('./value.js');
 const safe = require('./safe.js');
-
-const ARROW_LINE_MAX = 1000;
 
 const get = (object, key) => safe.attempt(() => object[key]);
 const isText = text => typeof text === 'string' && text !== '';
@@ -102,7 +100,7 @@ class Teller {
   }
 
   arrow(place) {
-    if (place === undefined || place.sourceLine.length > ARROW_LINE_MAX)
+    if (place === undefined || place.sourceLine.length > LINE_MAX)
       return '';
     const before = safe.replace(safe.StringSlice(place.sourceLine, 0, place.column - 1), /[^\t]/g, () => ' ');
     return `${this.name}:${place.line}\n${place.sourceLine}\n${before}^\n\n`;
@@ -134,8 +132,10 @@ class Teller {
   }
 }
 
-const NETWORK = /^(?:ENOTFOUND|EAI_AGAIN|ENETUNREACH|EHOSTUNREACH|ECONNREFUSED|UND_ERR_CONNECT_TIMEOUT)$/;
-const LOOPBACK = /^(?:127\.|::1$|localhost$|0\.0\.0\.0$)/;
+// Not ECONNREFUSED: that is loopback, where nobody listens.
+const NETWORK = /^(?:ENOTFOUND|EAI_AGAIN|ENETUNREACH|EHOSTUNREACH)$/;
+const WRITES = /^(?:mkdir|mkdtemp|unlink|rename|rmdir|symlink|link|copyfile|truncate|chmod|utime)$/;
+const WRITABLE = /^\/(?:workspace|tmp|home|dev|proc)(?:\/|$)/;
 const INSTEAD = {
   __proto__: null, axios: 'fetch() is built in', 'node-fetch': 'fetch() is built in', got: 'fetch() is built in', request: 'fetch() is built in',
   uuid: 'crypto.randomUUID() is built in', nanoid: 'crypto.randomUUID() is built in', 'lodash.clonedeep': 'structuredClone() is built in',
@@ -161,14 +161,12 @@ function hintOf(error, message) {
     return missingModule(error, message);
   const cause = get(error, 'cause');
   const network = isText(code) ? error : typeof cause === 'object' && cause !== null && !safe.types.isProxy(cause) ? cause : undefined;
-  if (network !== undefined && safe.RegExpExec(NETWORK, `${get(network, 'code')}`) !== null) {
-    const to = `${get(network, 'address') ?? get(network, 'hostname') ?? ''}`;
-    return safe.RegExpExec(LOOPBACK, to) !== null ? undefined : 'The network is closed in this sandbox.';
-  }
+  if (network !== undefined && safe.RegExpExec(NETWORK, `${get(network, 'code')}`) !== null)
+    return 'The network is closed in this sandbox.';
   if (code === 'ENOENT' && isText(path) && path[0] !== '/' && !safe.StringStartsWith(`${get(error, 'syscall')}`, 'spawn'))
     return 'A relative path starts at the working directory, /workspace unless the request says another.';
-  if (code === 'EROFS' || ((code === 'EACCES' || code === 'EPERM') && isText(path) && path[0] === '/' &&
-      safe.RegExpExec(/^\/(?:workspace|tmp|dev|proc)(?:\/|$)/, path) === null))
+  if (code === 'EROFS' || ((code === 'EACCES' || code === 'EPERM') && safe.RegExpExec(WRITES, `${get(error, 'syscall')}`) !== null &&
+      isText(path) && path[0] === '/' && safe.RegExpExec(WRITABLE, path) === null))
     return 'Only /workspace and /tmp can be written in this sandbox.';
   if (code === 'ENOSPC')
     return 'The workspace is full: the limits workspace_bytes and workspace_inodes bound it.';

@@ -5,6 +5,7 @@ const EventEmitter = require('events');
 const fs = require('fs');
 const Module = require('module');
 const path = require('path');
+const process = require('process'); // the global may be gone
 const vm = require('vm');
 const { pathToFileURL } = require('url');
 const { displayer } = require('./display.js');
@@ -312,7 +313,7 @@ class Program {
 
   // Gives true when the program goes on.
   onUncaught(uncaught, thrown, fromPromise) {
-    const mayBeCaught = listenerCount('uncaughtException') > 0 || hasCapture();
+    const mayBeCaught = listenerCount('uncaughtException') > 0 || hasCapture() || (process.domain ?? null) !== null;
     let status = 1;
     try {
       if (mayBeCaught && safe.ReflectApply(uncaught, process, [thrown, fromPromise]))

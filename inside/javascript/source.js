@@ -9,6 +9,7 @@ const safe = require('./safe.js');
 
 const PARAMETERS = ['exports', 'require', 'module', '__filename', '__dirname'];
 const TRIES_MAX = 40, TRIED_MAX = 8 << 20; // how often, and how much text, the parser is asked for the last expression
+const LINE_MAX = 1000; // a longer line is not printed with an error
 const NOT_A_TOKEN = '\u0001';
 const CUT_OFF = 'The code may be cut off: generate it again, whole.';
 
@@ -68,7 +69,7 @@ function withoutModuleSyntax(text) {
 // Line, column (0 when not known) and position of a syntax error. The engine writes them in front of the stack.
 function placeOf(error, text, name) {
   const lines = safe.lines(text);
-  const found = /^(.*):(\d+)\n(.*)\n([ \t]*)\^*\n/.exec(error.stack);
+  const found = /^(.*):(\d+)\n(.*)\n([ \t]*)(\^*)\n/.exec(error.stack);
   if (!found || found[1] !== name)
     return { line: 0, column: 0, at: -1 };
   const line = Number(found[2]);
@@ -77,7 +78,9 @@ function placeOf(error, text, name) {
   const breaks = /\r\n|[\n\r\u2028\u2029]/g;
   for (let i = 1; i < line; i++)
     breaks.exec(text);
-  return { line, column: found[4].length + 1, at: breaks.lastIndex + found[4].length };
+  // Node points no farther than a thousand columns.
+  const column = found[4].length >= LINE_MAX && found[5] === '' ? 0 : found[4].length + 1;
+  return { line, column, at: breaks.lastIndex + found[4].length };
 }
 
 function failureOf(kind, text, name) {
@@ -123,7 +126,9 @@ function syntaxError(failure, text, name) {
   const { line, column } = failure.place;
   const incomplete = isCutOff(failure, looked);
   const sourceLine = line > 0 ? safe.lines(text)[line - 1] : undefined;
-  const arrow = line > 0 ? `${name}:${line}\n${sourceLine}\n${sourceLine.slice(0, column - 1).replace(/[^\t]/g, ' ')}^\n\n` : '';
+  const arrow = line > 0 && sourceLine.length <= LINE_MAX
+    ? `${name}:${line}\n${sourceLine}\n${sourceLine.slice(0, column - 1).replace(/[^\t]/g, ' ')}^\n\n`
+    : '';
   return new Invalid({
     type: 'SyntaxError', message: failure.message, traceback: `${arrow}SyntaxError: ${failure.message}`,
     line, column: columnOf(sourceLine, column), sourceLine, hint: incomplete ? CUT_OFF : undefined,
@@ -132,7 +137,7 @@ function syntaxError(failure, text, name) {
 
 // Columns are told in characters; the engine counts UTF-16 units.
 function columnOf(line, column) {
-  if (line === undefined)
+  if (line === undefined || column === 0)
     return column;
   let characters = 1;
   for (let i = 0; i + 1 < column; i++)
@@ -300,4 +305,4 @@ function compile(text, name, path, wantValue) {
   return unit;
 }
 
-module.exports = { compile, makeModule, isModuleText, columnOf, placeAt, original, Invalid };
+module.exports = { LINE_MAX, compile, makeModule, isModuleText, columnOf, placeAt, original, Invalid };
