@@ -402,7 +402,7 @@ def test_display_takes_bundles_and_metadata():
 
 def test_display_of_data_that_cannot_be_made():
     out = run("display({'application/json': {1: object}}, raw=True)")
-    assert out.error["type"] == "TypeError" and "display: the data of application/json" in out.error["message"] and out.error["line"] == 1
+    assert out.error["type"] == "TypeError" and "display: the application/json cannot be made" in out.error["message"] and out.error["line"] == 1
     out = run("class R:\n    def _repr_json_(self): return object\n    def _repr_png_(self): return 'abcde'\ndisplay(R())")
     assert [d["mime"] for d in out.displays] == ["text/plain"] and out.error is None
 
