@@ -392,6 +392,11 @@ def test_prepare_compiles_the_runner_and_lists_the_fonts(tmp_path):
     out = direct.run("python", "from matplotlib import font_manager\nany(f.name == 'Prepared Sans' for f in font_manager.fontManager.ttflist)",
                      command=command, env={**ENV, "HOME": str(home)})
     assert out.value is True and len(list(home.rglob("fontlist-*.json"))) == 1
+    (copy / "matplotlib/folders").write_text("others")
+    shutil.rmtree(home / ".cache")
+    out = direct.run("python", "from matplotlib import font_manager\nany(f.name == 'Prepared Sans' for f in font_manager.fontManager.ttflist)",
+                     command=command, env={**ENV, "HOME": str(home)})
+    assert out.value is False, "a list that is out of date is not used"
 
 
 def test_display_takes_bundles_and_metadata():

@@ -110,11 +110,7 @@ def data_of(mime, data):
             return a2b_base64(data)
         return part("errors").encoded(data)
     if mime == "application/json" or mime.endswith("+json"):
-        try:
-            return b"".join(values.write(data, _content_max)[0])
-        except values.Refused as error:
-            refused = error
-        raise TypeError(f"display: the {mime} cannot be made: {refused.path} {refused.why}")
+        return b"".join(values.write(data, _content_max)[0])
     return part("errors").encoded(str(data))
 
 
@@ -127,8 +123,10 @@ def made_of(bundle):
             continue
         try:
             made.append((mime, data_of(mime, data)))
-        except (values.Refused, ValueError) as error:
-            failure = f"display: the data of {mime[:100]} {error}"
+        except values.Refused as error:
+            failure = f"display: the {mime[:100]} cannot be made: {error.path} {error.why}"
+        except ValueError as error:
+            failure = f"display: the {mime[:100]} cannot be made: {error}"
     if failure and not made:
         raise TypeError(failure)
     return made

@@ -11,8 +11,6 @@ CJK = (
     "SimHei", "Microsoft YaHei", "IPAGothic", "IPAexGothic", "TakaoGothic", "VL Gothic", "NanumGothic", "UnDotum",
 )
 
-PREPARED = __file__.rpartition("/")[0].rpartition("/")[0] + "/matplotlib"
-
 TOLD_MAX = 100
 
 _shown = set()
@@ -103,27 +101,14 @@ def is_part(kind):
     return False
 
 
-def take_prepared_fonts():
-    """matplotlib looks through all fonts when it finds no list of them in the user's home, which takes most of a second, and a cell's home is always
-    new: it gets the list that prepare.py made. A font that is gone makes matplotlib look again by itself; one that is new is looked for here."""
-    from glob import glob
-    from os.path import basename, exists, getmtime, join
-    cache = sys.modules["matplotlib"].get_cachedir()
-    for prepared in glob(join(PREPARED, "fontlist-*.json")):
-        folders = ["/usr/share/fonts", *glob("/usr/share/fonts/*"), *glob("/usr/share/fonts/*/*")]
-        made = getmtime(prepared)
-        if not exists(join(cache, basename(prepared))) and all(getmtime(folder) <= made for folder in folders if exists(folder)):
-            with open(prepared, "rb") as source, open(join(cache, basename(prepared)), "xb") as copy:
-                copy.write(source.read())
-
-
 class Finder:
     """Among the first of the finders: notes the import of matplotlib.pyplot, and is then gone."""
 
     def find_spec(self, name, path=None, target=None):
         if name == "matplotlib.font_manager":
             try:
-                take_prepared_fonts()
+                # Without its list of fonts matplotlib looks through all of them, and a cell's home is always new.
+                part("fonts").take(sys.modules["matplotlib"].get_cachedir())
             except Exception:
                 pass  # it is slower without
         if name != "matplotlib.pyplot":
