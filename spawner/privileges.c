@@ -75,7 +75,7 @@ static int raise_ambient(uint64_t capabilities) {
  * ambient set alone makes a capability survive an exec whose file has none; it is not bound by the bounding set, and with
  * SECBIT_NO_SETUID_FIXUP it stays when the uid changes. */
 int privileges_lend(uid_t id, uint64_t capabilities) {
-        uint64_t permitted;
+        uint64_t permitted = 0;
         int r = get_permitted(&permitted);
         if (r >= 0 && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
                 r = -errno;
@@ -113,7 +113,7 @@ int privileges_verify_none(void) {
 }
 
 bool privileges_have(uint64_t capabilities) {
-        uint64_t permitted;
+        uint64_t permitted = 0;
         return get_permitted(&permitted) >= 0 && (capabilities & ~permitted) == 0;
 }
 
@@ -123,7 +123,7 @@ int privileges_keep(uint64_t capabilities) {
 }
 
 int privileges_confine(uint64_t capabilities) {
-        uint64_t permitted;
+        uint64_t permitted = 0;
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return -errno;
         int r = get_permitted(&permitted);
