@@ -116,7 +116,7 @@ class Teller {
     const text = inspected(thrown) ?? `${type}: ${message}`;
     return {
       __proto__: null, type, message: this.clean(message), traceback: this.arrow(place) + this.clean(text), line: place?.line,
-      column: place && columnOf(place.sourceLine, place.column), sourceLine: place?.sourceLine, hint: safe.attempt(() => hintOf(thrown, message)),
+      column: place && columnOf(place.sourceLine, place.column), sourceLine: place?.sourceLine, hint: safe.attempt(() => hintOf(thrown, message, this.unit)),
     };
   }
 
@@ -154,7 +154,7 @@ function missingModule(error, message) {
 }
 
 // One sentence, only for what is certain.
-function hintOf(error, message) {
+function hintOf(error, message, unit) {
   const code = get(error, 'code');
   const path = get(error, 'path');
   if (code === 'MODULE_NOT_FOUND' || code === 'ERR_MODULE_NOT_FOUND')
@@ -176,7 +176,7 @@ function hintOf(error, message) {
     return 'The limit max_processes, which counts threads too, does not allow another process.';
   if (code === 'EOF' || message === 'EOF: end of file, read')
     return 'Standard input has ended: send what the program reads as stdin.';
-  if (message === 'require is not defined')
+  if (message === 'require is not defined' && unit?.isModule)
     return 'The code is an ES module, where require is not there: use import.';
   return undefined;
 }

@@ -59,14 +59,18 @@ function define(text, require) {
   }
   if (typeof variables !== 'object' || variables === null || Array.isArray(variables))
     throw new TypeError('variables_json must be an object: its members become global variables');
-  for (const name of Object.keys(variables)) {
+  const names = Object.keys(variables), { defineProperty } = Object, globals = globalThis, Failure = TypeError, { stringify } = JSON;
+  const attempt = (name, f) => {
     try {
-      const value = made(variables[name], require);
-      Object.defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: true });
+      return f();
     } catch (error) {
-      throw new TypeError(`variables_json: the variable ${JSON.stringify(name)} cannot be set: ${error.message}`);
+      throw new Failure(`variables_json: the variable ${stringify(name)} cannot be set: ${error.message}`);
     }
-  }
+  };
+  // All are made before the first is set, which may have the name of a builtin.
+  const values = names.map(name => attempt(name, () => made(variables[name], require)));
+  for (let i = 0; i < names.length; i++)
+    attempt(names[i], () => defineProperty(globals, names[i], { value: values[i], writable: true, configurable: true, enumerable: true }));
 }
 
 module.exports = { define };

@@ -55,7 +55,7 @@ class Policy:
             return False
         while frame is not None:
             name = frame.f_code.co_filename
-            if name == self.path:
+            if name == self.path or frame.f_globals.get("__name__", "__main__") == "__main__":  # compile() takes any name for a file
                 return True
             if name == __file__:
                 return False  # the import was looked at when it began

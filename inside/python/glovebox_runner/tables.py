@@ -48,7 +48,7 @@ def rule_bytes(value, kind, output):
     from binascii import b2a_base64
     data = memoryview(value)
     output.room_for(data.nbytes, 1)
-    return TEXT, b2a_base64(data, newline=False).decode()
+    return TEXT, b2a_base64(data if data.c_contiguous else data.tobytes(), newline=False).decode()
 
 
 def rule_dict(value, kind, output):
