@@ -163,7 +163,7 @@ static void by_output(const struct Case *c, struct Result *r) {
         r->outcome = OUTCOME_OUTPUT_LIMIT_EXCEEDED;
         r->exit = EXIT_UNSET;
         r->status = 0;
-        say(r, "The program printed more than %llu bytes (limits.output_bytes) on %s; what came before is delivered.", (unsigned long long) c->output_bytes,
+        say(r, "The program printed more than %llu bytes on %s (limits.output_bytes); what came before is delivered.", (unsigned long long) c->output_bytes,
             c->out_over ? "standard output" : "standard error");
 }
 
