@@ -433,3 +433,12 @@ def test_the_table_parses_as_strict_json():
         for key in ("inputs", "variables", "value"):
             if key in case:
                 json.loads(case[key])
+
+
+@pytest.mark.parametrize("contract", ["AUTO", "SCRIPT"])
+@pytest.mark.parametrize("code", ["x = " + "+".join(["1"] * 2800), "x = [len]\nx" + "[:]" * 2800, "x = 5\nif x == 0: pass\n" + "elif x < 0: pass\n" * 2800])
+def test_code_may_be_as_deep_as_in_a_plain_run(code, contract):
+    out = run(code, contract=contract)
+    assert not out.invalid and out.exit_code == 0, out.stderr[-500:]
+    out = run("x = " + "+".join(["1"] * 300000), contract=contract)
+    assert out.invalid and out.error["type"] == "RecursionError" and out.exit_code == 1, out.stderr[-500:]

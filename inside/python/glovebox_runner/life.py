@@ -69,12 +69,16 @@ def reach_folder(path):
 
 def compiled(code, path, job, policy):
     want_last = job.contract in (jobs.AUTO, jobs.RESULT)
-    tree = None
-    if want_last or policy:
-        tree = source.parse(code, path)
-        if policy:
-            policy.check_tree(tree)
-    return source.make(code, path, tree, want_last)
+    tree, limit = None, sys.getrecursionlimit()
+    sys.setrecursionlimit(3 * limit)  # code as a tree may be nested a third as deep as the same code as text
+    try:
+        if want_last or policy:
+            tree = source.parse(code, path)
+            if policy:
+                policy.check_tree(tree)
+        return source.make(code, path, tree, want_last)
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def invalid(error, path, script):
