@@ -19,7 +19,7 @@ static const struct {
         [GLOVEBOX__V1__SKIPPED__SKIPPED_SPECIAL] = { "it is a FIFO, a socket or a device" },
         [GLOVEBOX__V1__SKIPPED__SKIPPED_BUSY] = { "a process held it" },
         [GLOVEBOX__V1__SKIPPED__SKIPPED_TOO_LARGE] = { "it is larger than what was left of --content-bytes" },
-        [GLOVEBOX__V1__SKIPPED__SKIPPED_TOO_MANY] = { "there were too many files" },
+        [GLOVEBOX__V1__SKIPPED__SKIPPED_TOO_MANY] = { "it is a folder more than 64 folders deep, whose files were not looked at" },
         [GLOVEBOX__V1__SKIPPED__SKIPPED_UNREADABLE] = { "its permissions forbade to read it" },
         [GLOVEBOX__V1__SKIPPED__SKIPPED_VANISHED] = { "it vanished meanwhile" },
 };

@@ -9,7 +9,7 @@ import pytest
 
 from kit.call import CODES, request
 from kit.daemon import BUILD, Daemon
-from kit.stubs import pb
+from kit.stubs import SOURCE, pb
 
 PROGRAMS = ("bash", "cat", "ls", "id")
 
@@ -125,3 +125,18 @@ def test_a_read_only_workspace(strict, attempt):
     call = strict.run(f"cat f; touch /tmp/t2 ~/x /dev/shm/y && echo elsewhere; {attempt}", files={"f": b"data\n"})
     assert call.stdout == b"data\nelsewhere\n" and call.result.outcome == pb.OUTCOME_FAILED and b"ermission denied" in call.stderr, call
     assert not call.result.files, call.result.files
+
+
+def test_the_documented_runtime_gives_values(make_daemon):
+    """docs/cells.md's example of a runtime with a root, here with the host's programs: values and errors come as from the shipped one."""
+    text = (SOURCE / "docs/cells.md").read_text().split("runtimes.d/python-3.13.conf\n")[1].split("\n\n")[0]
+    lines = [line.strip() for line in text.splitlines()]
+    assert lines[-1].startswith("root = "), lines
+    d = make_daemon(start=False)
+    (d.folder / "runtimes.d").mkdir()
+    (d.folder / "runtimes.d/python-3.13.conf").write_text("\n".join(lines[:-1]) + "\n")
+    d.start()
+    call = d.run("def main(args):\n    return args.params['n'] + 1", "python:3.13", inputs_json='{"n": 1}')
+    assert call.result.value_json == "2", call
+    call = d.run("1 / 0", "python:3.13")
+    assert (call.result.error.type, call.result.error.line) == ("ZeroDivisionError", 1), call
