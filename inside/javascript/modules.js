@@ -7,7 +7,7 @@ const Module = require('module');
 const path = require('path');
 const vm = require('vm');
 const { fileURLToPath, pathToFileURL } = require('url');
-const { makeModule, isModuleText } = require('./source.js');
+const { makeModule, moduleError, isModuleText } = require('./source.js');
 const safe = require('./safe.js');
 
 // import() as if written in the file, done by Node's own loader.
@@ -44,7 +44,7 @@ class Modules {
     this.url = pathToFileURL(file).href;
     this.policy = policy;
     this.native = nativeImport(file);
-    this.beside = new Map();    // href → { module, done: a promise of its evaluation, or undefined }
+    this.beside = new Map();    // href → { module, done: a promise of its evaluation, or undefined }, or { failure }
     this.script = async (specifier, _, attributes) => {
       this.policy?.check(specifier);
       return this.native(specifier, optionsOf(attributes));
@@ -82,7 +82,10 @@ class Modules {
     const { href } = new URL(specifier, from);
     if (!this.beside.has(href))
       this.beside.set(href, safe.attempt(() => this.make(href)));
-    return this.beside.get(href);
+    const own = this.beside.get(href);
+    if (own?.failure !== undefined)
+      throw own.failure;
+    return own;
   }
 
   make(href) {
@@ -93,7 +96,11 @@ class Modules {
     const type = file.endsWith('.mjs') ? 'module' : packageType(file);
     if (type !== 'module' && (type === 'commonjs' || !isModuleText(text, path.basename(file))))
       return undefined;
-    return { module: makeModule(text, this.optionsFor(href)), done: undefined };
+    try {
+      return { module: makeModule(text, this.optionsFor(href)), done: undefined };
+    } catch (error) {
+      return { failure: moduleError(error, text, file) };
+    }
   }
 
   // For link(): the module that an import stands for.

@@ -282,6 +282,15 @@ function isModuleText(text, name) {
   return /\b(?:import|export)\b/.test(text) && !compiles(script, text.replace(/^#!/, '//'), name) && compiles(esModule, text, name);
 }
 
+// The error of a module beside the code, with the place in front of its stack, as Node has it for CommonJS files.
+function moduleError(error, text, file) {
+  const place = safe.attempt(() => failureOf(esModule, text, file).place);
+  const sourceLine = place === undefined ? undefined : safe.lines(text)[place.line - 1];
+  if (sourceLine !== undefined && sourceLine.length <= LINE_MAX)
+    error.stack = `${file}:${place.line}\n${sourceLine}\n${' '.repeat(Math.max(place.column - 1, 0))}^\n\n${error.stack}`;
+  return error;
+}
+
 const PROBES = ['main', 'Args', '_result'].map(n => `${n}: () => typeof ${n} === 'undefined' ? undefined : ${n}`).join(', ');
 
 // What is run, ready to be linked or called: { kind, text, looked, make }.
@@ -305,4 +314,4 @@ function compile(text, name, path, wantValue) {
   return unit;
 }
 
-module.exports = { LINE_MAX, compile, makeModule, isModuleText, columnOf, placeAt, original, Invalid };
+module.exports = { LINE_MAX, compile, makeModule, moduleError, isModuleText, columnOf, placeAt, original, Invalid };
