@@ -40,7 +40,7 @@ enum ValueRecord {
         DISPLAY,              /* id, NUL, MIME type, NUL, metadata as a JSON object or nothing. An id is cut after 64 bytes; parameters of
                                  the type go, and a display without a good type is not shown */
         DISPLAY_DATA,         /* a piece of its bytes */
-        DISPLAY_END,          /* empty */
+        DISPLAY_END,          /* empty; or one byte, 1 = what should be here did not fit and is left out, which limits_hit then tells */
         VALUE_NOTE,           /* one sentence that Result.message ends with: "main was not called: …" */
         VALUE_RECORD_MAX_,
 };

@@ -78,24 +78,24 @@ function formsOf(value, mime) {
   return forms;
 }
 
-// display() for the user. Beyond the caps one more is sent, by which the server knows; then nothing.
+// display() for the user. What is beyond the caps is left out, whole; the first time that is told.
 function displayer(contentMax) {
-  let shown = 0, left = contentMax, ids = 0;
+  let shown = 0, left = contentMax, ids = 0, told = false;
 
   function send(id, mime, metadata, bytes) {
-    if (shown > DISPLAYS_MAX || left < 0)
-      return;
-    shown++;
-    if (shown > DISPLAYS_MAX)
-      bytes = '';
-    else if (bytes.length > left)
-      bytes = safe.StringSlice(bytes, 0, left + 1);
-    left -= bytes.length;
-    pipe.display(id, mime, metadata, bytes);
+    const size = bytes.length + safe.toBytes(metadata).length; // as whoever reads it counts
+    if (shown < DISPLAYS_MAX && size <= left) {
+      shown++;
+      left -= size;
+      pipe.display(id, mime, metadata, bytes);
+    } else if (!told) {
+      told = true;
+      pipe.displayLeftOut(id, mime);
+    }
   }
 
   return function display(value, { mime, metadata } = {}) {
-    if (shown > DISPLAYS_MAX || left < 0)
+    if (shown === DISPLAYS_MAX && told)
       return;
     if (mime !== undefined && (typeof mime !== 'string' || safe.RegExpExec(MIME, mime) === null || mime.length > 200))
       throw new TypeError("display: mime must be a MIME type such as 'image/png'");

@@ -139,4 +139,8 @@ module.exports = {
     pieces(DISPLAY_DATA, bytes);
     record(DISPLAY_END, '');
   },
+  displayLeftOut(id, mime) {
+    record(DISPLAY, safe.toBytes(`${id}\0${mime}\0`));
+    record(DISPLAY_END, '\x01');
+  },
 };

@@ -26,7 +26,7 @@ static const struct RecordRuleOut rules[VALUE_RECORD_MAX_] = {
         [ERROR_END] = {0, 0, false},
         [DISPLAY] = {2, VALUE_DISPLAY_HEAD_MAX, false},
         [DISPLAY_DATA] = {0, VALUE_PIECE_MAX, true},
-        [DISPLAY_END] = {0, 0, false},
+        [DISPLAY_END] = {0, 1, false},
         [VALUE_NOTE] = {0, VALUE_NOTE_MAX, false},
 };
 
@@ -340,7 +340,8 @@ static int on_display_data(struct ValuePipe *v, const uint8_t *bytes, size_t siz
                 return -EBADMSG;
         if (d->dropped || size == 0)
                 return 0;
-        /* Whoever goes over it has no use for half a picture. What was sent in pieces ends where it is. */
+        /* Half a picture is of no use: a runner counts as we do, and sends nothing of what does not fit. From whoever does not, what was sent in
+         * pieces already ends where it is. */
         if (size > v->content_max - v->content_used) {
                 v->limits_hit |= 1u << LIMIT_HIT_CONTENT;
                 d->dropped = true;
@@ -355,11 +356,15 @@ static int on_display_data(struct ValuePipe *v, const uint8_t *bytes, size_t siz
         return r >= 0 && d->in_pieces && d->size >= CONTENT_PIECE ? send_pieces(v, false) : r;
 }
 
-static int on_display_end(struct ValuePipe *v) {
+static int on_display_end(struct ValuePipe *v, bool left_out) {
         struct DisplayInput *d = &v->display;
 
         if (!d->open)
                 return -EBADMSG;
+        if (left_out) {
+                v->limits_hit |= 1u << LIMIT_HIT_CONTENT;
+                d->dropped |= !d->in_pieces;
+        }
         int r = d->dropped ? 0 : d->in_pieces ? send_pieces(v, true) : send_display(v);
         display_close(d);
         return r;
@@ -399,7 +404,7 @@ static int value_on_record(void *userdata, uint32_t type, const uint8_t *bytes, 
         case DISPLAY_DATA:
                 return on_display_data(v, bytes, size);
         case DISPLAY_END:
-                return on_display_end(v);
+                return on_display_end(v, size > 0 && bytes[0]);
         case VALUE_NOTE:
                 return on_note(v, bytes, size);
         case VALUE_RECORD_MAX_:

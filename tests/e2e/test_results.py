@@ -276,3 +276,19 @@ def test_GRP_13_a_long_error_is_told_in_the_result(daemon, runtime):
     assert error.message.startswith("☕" * 1000) and "�" not in error.message + error.traceback and len(error.message.encode()) <= 32 << 10
     assert len(error.traceback.encode()) <= 128 << 10 and len(call.result.message.encode()) <= 512 and call.stderr.decode().count("☕") >= 200_001
     assert daemon.stub.Execute(request(code, runtime), timeout=seconds(30)).result.error.truncated
+
+
+@pytest.mark.parametrize(("runtime", "code"), [
+    ("python", "for n in (900_000, 300_000, 1_000): display({'image/png': bytes(n)}, raw=True)"),
+    ("python", "for n in ((1 << 20) - 1, 1_000): display({'image/png': bytes(n)}, raw=True, metadata={'width': 1})"),
+    ("javascript", "for (const n of [900_000, 300_000, 1_000]) display(Buffer.alloc(n), { mime: 'image/png' });"),
+    ("javascript", "for (const n of [(1 << 20) - 1, 1_000]) display(Buffer.alloc(n), { mime: 'image/png', metadata: { width: 1 } });"),
+])
+def test_a_picture_that_does_not_fit_is_left_out_whole(daemon, runtime, code):
+    """Never half a picture that looks like a whole one: what is above content_bytes, with its metadata, is not sent at all, and limits_hit says so."""
+    call = daemon.run(code, runtime, content_bytes=1 << 20)
+    pieces = {}
+    for piece in call.of("content"):
+        pieces[piece.content_id] = pieces.get(piece.content_id, b"") + piece.data
+    sizes = [len(pieces[d.content_id]) if d.content_id else len(d.data) for d in call.of("display")]
+    assert sizes == ([900_000, 1_000] if "900" in code else [1_000]) and pb.LIMIT_CONTENT in call.result.limits_hit, call

@@ -95,6 +95,8 @@ def _take(data):
             out.displays.append({"id": ident.decode(), "mime": mime.decode(), "metadata": metadata.decode(), "data": b""})
         elif kind == "DISPLAY_DATA":
             out.displays[-1]["data"] += body
+        elif kind == "DISPLAY_END":
+            out.displays[-1]["left_out"] = body == b"\1"
         elif kind == "NOTE":
             out.note = body.decode()
     return out

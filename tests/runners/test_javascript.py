@@ -130,12 +130,12 @@ def test_code_of_a_megabyte():
 
 def test_a_million_displays_cost_a_thousand_and_one_records():
     out = run("for (let i = 0; i < 1e6; i++) display('x'); _result = 'done'; 0")
-    assert len(out.displays) == 1001 and out.displays[-1]["data"] == b"" and out.value == "done"
+    assert len(out.displays) == 1001 and out.displays[-1]["left_out"] and out.value == "done"
 
 
-def test_displays_beyond_the_bytes_are_cut_one_byte_over_and_then_dropped():
-    out = run("display('x'.repeat(40)); display('y'.repeat(100)); display('z')", content_max=50)
-    assert [display["data"] for display in out.displays] == [b"x" * 40, b"y" * 11]
+def test_displays_beyond_the_bytes_are_left_out_whole_which_is_told_once():
+    out = run("display('x'.repeat(40)); display('y'.repeat(100)); display('y', { metadata: { a: 1234 } }); display('z')", content_max=50)
+    assert [(display["data"], display["left_out"]) for display in out.displays] == [(b"x" * 40, False), (b"", True), (b"z", False)]
 
 
 def test_the_forms_of_one_display_have_one_id_and_their_bytes():

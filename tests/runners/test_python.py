@@ -151,12 +151,12 @@ def test_a_million_displays_are_capped():
     out = run("for n in range(10**6): display(n)\n'end'", timeout=120)
     assert out.value == "end" and len(out.displays) == 1001
     assert out.displays[0]["data"] == b"0" and out.displays[999]["data"] == b"999"
-    assert out.displays[1000]["data"] == b""
+    assert out.displays[1000]["left_out"] and out.displays[1000]["data"] == b""
 
 
-def test_displays_above_the_cap_of_bytes_are_dropped():
-    out = run("display('x' * 60)\ndisplay('y' * 60)\ndisplay('z')", content_max=100)
-    assert [len(d["data"]) for d in out.displays] == [62, 39], "one byte over the cap tells that it was reached"
+def test_displays_above_the_cap_of_bytes_are_left_out_whole_which_is_told_once():
+    out = run("display('x' * 60)\ndisplay('y' * 60)\ndisplay('y' * 30, metadata={'a': 1})\ndisplay('z')", content_max=100)
+    assert [(len(d["data"]), d["left_out"]) for d in out.displays] == [(62, False), (0, True), (3, False)]
 
 
 def test_displays_of_threads_stay_whole():

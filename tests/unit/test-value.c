@@ -618,6 +618,34 @@ static void the_cap_of_content_is_exact(void **state) {
         stop(&f);
 }
 
+static void what_a_runner_leaves_out_is_told(void **state) {
+        struct Fixture f;
+        struct Seen s = {};
+
+        start(&f);
+        SEND(&f, VALUE_STARTED, "");
+        SEND(&f, DISPLAY, "a\0image/png\0");
+        SEND(&f, DISPLAY_END, "\0");
+        assert_int_equal(f.values.limits_hit, 0);
+        SEND(&f, DISPLAY, "b\0image/png\0");
+        SEND(&f, DISPLAY_END, "\1");
+        assert_int_equal(f.values.limits_hit, 1u << LIMIT_HIT_CONTENT);
+        look(&f, &s);
+        assert_int_equal(s.displays, 1);
+        stop(&f);
+        /* Of what was sent in pieces the last one comes. */
+        s = (struct Seen) {};
+        start_with(&f, VALUE_MAX, 2 * MIB);
+        SEND(&f, VALUE_STARTED, "");
+        SEND(&f, DISPLAY, "a\0image/png\0");
+        send_large(&f, 600 * KIB);
+        look(&f, &s);
+        SEND(&f, DISPLAY_END, "\1");
+        look(&f, &s);
+        assert_int_equal(s.last, 1);
+        stop(&f);
+}
+
 static void metadata_is_bounded(void **state) {
         static uint8_t head[VALUE_DISPLAY_HEAD_MAX];
         struct Fixture f;
@@ -737,7 +765,8 @@ int main(void) {
                 T(a_fault_of_the_runner), T(an_error), T(texts_are_bounded), T(invalid_code), T(nothing_is_invalid_once_it_runs),
                 T(what_is_out_of_its_place_ends_it), T(a_note), T(displays),
                 T(heads_that_programs_choose), T(large_displays_come_in_pieces), T(displays_are_bounded),
-                T(the_cap_of_content_is_exact), T(metadata_is_bounded), T(a_slow_reader_holds_the_pipe), T(the_reader_goes), T(a_flood_ends),
+                T(the_cap_of_content_is_exact), T(what_a_runner_leaves_out_is_told),
+                T(metadata_is_bounded), T(a_slow_reader_holds_the_pipe), T(the_reader_goes), T(a_flood_ends),
                 T(ends_of_all_kinds),
         };
         (void) signal(SIGPIPE, SIG_IGN);

@@ -15,7 +15,7 @@ METHODS = (
 
 _count = _bytes = 0
 _content_max = 0
-_full = False
+_told = False  # that something did not fit
 
 
 def supply(content_max):
@@ -133,9 +133,9 @@ def made_of(bundle):
 
 
 def show(bundle, about, display_id=None):
-    """Sends one display: each MIME type is a record of the same id. What is over the caps is not sent, but for the one that tells so."""
-    global _count, _bytes, _full
-    if _full or not bundle or not pipe.is_mine():
+    """Sends one display: each MIME type is a record of the same id. What is over the caps is left out, whole; the first time that is told."""
+    global _count, _bytes, _told
+    if _count > DISPLAYS_MAX or not bundle or not pipe.is_mine():
         return
     made = made_of(bundle)
     _count += 1
@@ -148,18 +148,16 @@ def show(bundle, about, display_id=None):
             metadata = b""
     records = []
     for mime, data in made:
-        head = part("errors").encoded(ident) + b"\0" + part("errors").encoded(mime[:200].replace("\0", "")) + b"\0" + metadata
-        records.append(pipe.record(pipe.DISPLAY, head))
-        if _count > DISPLAYS_MAX:
-            _full = True
-        elif _bytes + len(data) > _content_max:
-            _full = True
-            # Up to one byte over the cap: whoever counts sees it, and drops this one too.
-            records.extend(pipe.pieces(pipe.DISPLAY_DATA, [data[:_content_max - _bytes + 1]]))
-        else:
-            _bytes += len(data)
+        size = len(data) + len(metadata)  # as whoever reads it counts
+        fits = _count <= DISPLAYS_MAX and _bytes + size <= _content_max
+        if fits:
+            _bytes += size
+        elif _told:
+            continue
+        head = part("errors").encoded(ident) + b"\0" + part("errors").encoded(mime[:200].replace("\0", "")) + b"\0"
+        records.append(pipe.record(pipe.DISPLAY, head + metadata if fits else head))
+        if fits:
             records.extend(pipe.pieces(pipe.DISPLAY_DATA, [data]))
-        records.append(pipe.record(pipe.DISPLAY_END))
-        if _full:
-            break
+        records.append(pipe.record(pipe.DISPLAY_END, b"" if fits else b"\1"))
+        _told = _told or not fits
     pipe.send(records)
