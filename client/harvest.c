@@ -112,11 +112,12 @@ static int print_value(struct Harvest *h, const char *json) {
 
 static int tell_value_error(struct Harvest *h, const Glovebox__V1__ValueError *e) {
         bool is_all = isempty(e->path) || streq(e->path, "$");
+        bool is_long = e->type == GLOVEBOX__V1__VALUE_ERROR_TYPE__VALUE_ERROR_TYPE_TOO_LARGE;
 
         if (h->options->json)
                 return 0;
-        console_note("value: %s%s%s: %s", proto_enum_word(&glovebox__v1__value_error_type__descriptor, (int) e->type), is_all ? "" : " at ",
-                     is_all ? "" : e->path, strempty(e->message));
+        console_note("value: %s%s%s: %s%s", proto_enum_word(&glovebox__v1__value_error_type__descriptor, (int) e->type), is_all ? "" : " at ",
+                     is_all ? "" : e->path, strempty(e->message), is_long ? " (--value-bytes)" : "");
         if (h->options->value)
                 h->status = STATUS_FAULT;
         return 0;
@@ -145,7 +146,7 @@ static int give_value(struct Harvest *h, const Glovebox__V1__Result *result) {
         }
         /* Of one that failed, how it ended is told instead. */
         if (!json && h->options->value && result->outcome == GLOVEBOX__V1__OUTCOME__OUTCOME_COMPLETED)
-                h->status = console_fault("it has no value to print (--value)");
+                h->status = console_fault("it has no value to print (--value); Python and JavaScript give what main(args) returns, _result, or the last expression");
         if (!json)
                 return 0;
         if (result->value_lossy)

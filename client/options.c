@@ -106,7 +106,7 @@ const struct Option option_table[] = {
         { "sort", 0, OPTION_SORT, "WHAT", OUTPUT, VERB_TOP, AT(sort), .words = "cpu memory processes age idle",
           .help = "largest first: cpu (default), memory, processes, age, idle" },
         { "json", 0, OPTION_FLAG, NULL, OUTPUT, VERB_RUN | VERB_INFO | VERB_PS | VERB_TOP, AT(json),
-          .help = "each message as one line of JSON" },
+          .help = "each message as one line of JSON (protobuf's: bytes are base64)" },
 
         { "server", 's', OPTION_TEXT, "ADDRESS", SERVER, VERB_REMOTE, AT(server), .variable = "GLOVEBOX_SERVER", .words = "FILE",
           .help = "unix:PATH or HOST:PORT (TLS); default unix:/run/glovebox/glovebox.sock" },

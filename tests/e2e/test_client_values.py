@@ -133,9 +133,10 @@ def test_client_value_that_came_in_pieces(raw):
 
 def test_client_value_is_missing(raw):
     """RES-01: no value, and one that cannot be told, are said; only --value makes them a failure."""
-    assert run(raw, "", "--value") == (125, b"", b"glovebox: it has no value to print (--value)\n")
+    status, out, err = run(raw, "", "--value")
+    assert (status, out) == (125, b"") and err.startswith(b"glovebox: it has no value to print (--value); ") and b"_result" in err and LINE.fullmatch(err)
     status, out, err = run(raw, "value('12345')", "--value", "--value-bytes", "3")
-    assert (status, out) == (125, b"") and err.startswith(b"glovebox: value: TOO_LARGE: ") and LINE.fullmatch(err)
+    assert (status, out) == (125, b"") and err.startswith(b"glovebox: value: TOO_LARGE: ") and err.endswith(b" (--value-bytes)\n") and LINE.fullmatch(err)
     status, out, err = run(raw, "put(ERROR, b'\\1$.a[3]\\0a socket'); print('x')")
     assert (status, out, err) == (0, b"x\n", b"glovebox: value: NOT_SERIALIZABLE at $.a[3]: a socket\n")
     status, out, err = run(raw, "value('1'); raise SystemExit(3)", "--value")
