@@ -136,8 +136,10 @@ class Teller {
 const NETWORK = /^(?:ENOTFOUND|EAI_AGAIN|ENETUNREACH|EHOSTUNREACH)$/;
 const WRITES = /^(?:mkdir|mkdtemp|unlink|rename|rmdir|symlink|link|copyfile|truncate|chmod|utime)$/;
 const WRITABLE = /^\/(?:workspace|tmp|home|dev|proc)(?:\/|$)/;
+// Another client would be no help.
+const CLOSED = 'the network is closed, for fetch() too';
 const INSTEAD = {
-  __proto__: null, axios: 'fetch() is built in', 'node-fetch': 'fetch() is built in', got: 'fetch() is built in', request: 'fetch() is built in',
+  __proto__: null, axios: CLOSED, 'node-fetch': CLOSED, got: CLOSED, request: CLOSED,
   uuid: 'crypto.randomUUID() is built in', nanoid: 'crypto.randomUUID() is built in', 'lodash.clonedeep': 'structuredClone() is built in',
 };
 
@@ -150,7 +152,7 @@ function missingModule(error, message) {
     return undefined;
   const parts = safe.RegExpExec(/^(?:@[^/]+\/)?[^/]+/, name);
   const instead = INSTEAD[parts[0]];
-  return `The package ${parts[0]} is not installed in this sandbox${instead ? `: ${instead}.` : '; use what Node.js has built in.'}`;
+  return `The package ${parts[0]} is not installed in this sandbox${instead ? `; ${instead}.` : '; use what Node.js has built in.'}`;
 }
 
 // One sentence, only for what is certain.
@@ -164,7 +166,7 @@ function hintOf(error, message, unit) {
   if (network !== undefined && safe.RegExpExec(NETWORK, `${get(network, 'code')}`) !== null)
     return 'The network is closed in this sandbox.';
   if (code === 'ENOENT' && isText(path) && path[0] !== '/' && !safe.StringStartsWith(`${get(error, 'syscall')}`, 'spawn'))
-    return 'A relative path starts at the working directory, /workspace unless the request says another.';
+    return 'A relative path starts at the working directory, /workspace unless the request says another; files to read must be sent with the request.';
   if (code === 'EROFS' || ((code === 'EACCES' || code === 'EPERM') && safe.RegExpExec(WRITES, `${get(error, 'syscall')}`) !== null &&
       isText(path) && path[0] === '/' && safe.RegExpExec(WRITABLE, path) === null))
     return 'Only /workspace and /tmp can be written in this sandbox.';

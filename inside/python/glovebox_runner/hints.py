@@ -4,12 +4,13 @@ import sys
 WRITABLE = ("/workspace", "/tmp", "/home/sandbox", "/dev/shm")
 
 # What does the same and is usually there, for packages that code asks for most.
+CLOSED = "the network is closed, for urllib.request too"  # another client would be no help
 INSTEAD = {
     "IPython": "display(obj) is there without any import",
     "PIL": "matplotlib", "cv2": "PIL", "imageio": "PIL", "skimage": "PIL",
     "plotly": "matplotlib", "seaborn": "matplotlib", "bokeh": "matplotlib", "altair": "matplotlib",
     "polars": "pandas", "dask": "pandas", "modin": "pandas",
-    "requests": "urllib.request", "httpx": "urllib.request", "aiohttp": "urllib.request", "urllib3": "urllib.request",
+    "requests": CLOSED, "httpx": CLOSED, "aiohttp": CLOSED, "urllib3": CLOSED,
     "orjson": "json", "ujson": "json", "simplejson": "json", "toml": "tomllib", "tomli": "tomllib",
     "pytz": "zoneinfo", "dateutil": "datetime", "lxml": "xml.etree.ElementTree", "bs4": "html.parser", "pysqlite3": "sqlite3",
     "regex": "re", "mock": "unittest.mock", "attr": "dataclasses",
@@ -104,7 +105,7 @@ def _file(error):
         if started:
             return f"the program {path!r} is not installed in this sandbox" if "/" not in path and started.get("cwd") is None else None
         from posix import getcwd
-        return f"a relative path starts at the working directory, which is {getcwd()}"
+        return f"a relative path starts at the working directory, which is {getcwd()}; files to read must be sent with the request"
     if error.errno == EROFS or error.errno in (EACCES, EPERM) and path.startswith("/") and not path.startswith(WRITABLE):
         return "only /workspace and /tmp are writable, and the home"
     return None
