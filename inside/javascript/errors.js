@@ -166,7 +166,8 @@ function hintOf(error, message, unit) {
   if (network !== undefined && safe.RegExpExec(NETWORK, `${get(network, 'code')}`) !== null)
     return 'The network is closed in this sandbox.';
   if (code === 'ENOENT' && isText(path) && path[0] !== '/' && !safe.StringStartsWith(`${get(error, 'syscall')}`, 'spawn'))
-    return 'A relative path starts at the working directory, /workspace unless the request says another; files to read must be sent with the request.';
+    return 'A relative path starts at the working directory, /workspace unless the request says another; files to read must be sent with the request, ' +
+        'folders to write to must be made first.';
   if (code === 'EROFS' || ((code === 'EACCES' || code === 'EPERM') && safe.RegExpExec(WRITES, `${get(error, 'syscall')}`) !== null &&
       isText(path) && path[0] === '/' && safe.RegExpExec(WRITABLE, path) === null))
     return 'Only /workspace and /tmp can be written in this sandbox.';

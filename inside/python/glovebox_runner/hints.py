@@ -45,9 +45,18 @@ def _hint(error):
         return "the memory does not suffice: work on less at a time, or ask for more with limits.memory_bytes"
     if isinstance(error, RuntimeError) and str(error).startswith("can't start new thread"):
         return "the limit limits.max_processes is reached, which counts processes and threads: start fewer, or ask for more"
+    if isinstance(error, (AttributeError, TypeError)) and _is_of_args(error):
+        return "the inputs are in args.params, such as args.params['name']"
     if _is_network(error):
         return "the network is closed in this sandbox"
     return _file(error) if isinstance(error, OSError) else None
+
+
+# Ours: a class Args of the code's own has what members it likes.
+def _is_of_args(error):
+    text = str(error)
+    is_one = text == "'Args' object is not subscriptable" or text.startswith("'Args' object has no attribute ")
+    return is_one and "Args" not in vars(sys.modules["__main__"])
 
 
 def _missing(error):
@@ -105,7 +114,7 @@ def _file(error):
         if started:
             return f"the program {path!r} is not installed in this sandbox" if "/" not in path and started.get("cwd") is None else None
         from posix import getcwd
-        return f"a relative path starts at the working directory, which is {getcwd()}; files to read must be sent with the request"
+        return f"a relative path starts at the working directory, which is {getcwd()}; files to read must be sent with the request, folders to write to must be made first"
     if error.errno == EROFS or error.errno in (EACCES, EPERM) and path.startswith("/") and not path.startswith(WRITABLE):
         return "only /workspace and /tmp are writable, and the home"
     return None
