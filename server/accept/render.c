@@ -136,7 +136,7 @@ static void render_value(struct Arena *arena, Glovebox__V1__Result *m, const str
 
 /* A reply has room for one message's worth, and no pieces come with it. */
 static void render_value_whole(struct Arena *arena, Glovebox__V1__Result *m, const struct Value *v, size_t room) {
-        static const char too_large[] = "The value does not fit into this reply of at most 3.5 MiB; use ExecuteStream.";
+        static const char too_large[] = "The value is above the 2 MiB that this reply has room for; ExecuteStream gives larger ones in pieces.";
         const struct Value fault = {.kind = VALUE_KIND_ERROR, .error = GLOVEBOX__V1__VALUE_ERROR_TYPE__VALUE_ERROR_TYPE_TOO_LARGE,
                                     .path = (char *) "$", .message = (char *) too_large};
         render_value(arena, m, v->kind == VALUE_KIND_JSON && v->size > room ? &fault : v, false);

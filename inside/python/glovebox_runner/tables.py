@@ -143,6 +143,16 @@ def _scalar(value, kind, output):
     return AGAIN, plain
 
 
+def plain_key(key):
+    """A key of a dict that counting and grouping make: numpy's numbers, dates as ISO 8601. None for others."""
+    numpy, datetime = sys.modules.get("numpy"), sys.modules.get("datetime")
+    if numpy is not None and isinstance(key, numpy.generic):
+        return key.item()
+    if datetime is not None and isinstance(key, datetime.date):
+        return key.isoformat()
+    return None
+
+
 def _label(key):
     """A label of an index as a key: dates as ISO 8601."""
     numpy, pandas = sys.modules["numpy"], sys.modules["pandas"]

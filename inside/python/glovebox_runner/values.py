@@ -148,7 +148,10 @@ def key_text(key, output):
             return f'"{float.__repr__(key)}"'
     if key is None:
         return '"null"'
-    raise Refused(NOT_SERIALIZABLE, f"has the key {short_repr(key)}, a {name_of(kind)}; keys must be str, int, float, bool or None")
+    plain = tables.plain_key(key)
+    if type(plain) in (str, int, float, bool):
+        return key_text(plain, output)
+    raise Refused(NOT_SERIALIZABLE, f"has the key {short_repr(key)}, a {name_of(kind)}; keys must be str, int, float, bool, None, a date or a number of numpy")
 
 
 def short_repr(value):
