@@ -216,11 +216,19 @@ static void take_files(struct Harvest *h, const Glovebox__V1__Result *result) {
                 console_note("there may be more files than were returned: at most 2000 are listed, and the cell is asked for a limited time");
 }
 
+static void tell_left_out(const Glovebox__V1__Result *result) {
+        for (size_t i = 0; i < result->n_limits_hit; i++)
+                if (result->limits_hit[i] == GLOVEBOX__V1__LIMIT__LIMIT_CONTENT)
+                        console_note("some displays were left out: an execution may show 1000, and as many bytes as --content-bytes says");
+}
+
 int harvest_on_result(struct Harvest *h, const Glovebox__V1__Result *result) {
         int r = h->is_off ? 0 : settle(h, displays_flush(&h->displays));
 
-        if (!h->options->json)
+        if (!h->options->json) {
                 displays_end(&h->displays);
+                tell_left_out(result);
+        }
         take_files(h, result); /* also where nobody reads our output any more */
         return r < 0 ? r : give_value(h, result);
 }

@@ -203,6 +203,16 @@ def test_client_displays_in_a_pipeline(raw):
     assert err == b"glovebox: picture 1: image/png, %d B (save with --out DIR)\nglovebox: display 2: text/html, 684 KiB (save with --out DIR)\n" % len(PNG), err
 
 
+def test_client_displays_that_were_left_out_are_told(raw, tmp_path):
+    """A picture that is missing in --out is never missing in silence."""
+    code = "display(b'a' * 10, 'text/plain', '1')\n"
+    status, out, err = run(raw, code, "--out", str(tmp_path / "all"))
+    assert (status, out) == (0, b"") and b"left out" not in err, err
+    status, out, err = run(raw, code + "display(b'b' * 2000, 'text/plain', '2')", "--content-bytes", "1K", "--out", str(tmp_path / "some"))
+    assert (status, out) == (0, b"") and os.listdir(tmp_path / "some") == ["display-1.txt"], err
+    assert b"some displays were left out: an execution may show 1000, and as many bytes as --content-bytes says\n" in err, err
+
+
 def test_client_a_flood_of_displays_is_a_few_lines(raw):
     status, out, err = run(raw, "for i in range(1000): display(b'x', 'text/plain', str(i))")
     assert (status, out) == (0, b"") and err.count(b"\n") == 21 and b"and 980 more" in err, err
