@@ -13,6 +13,9 @@
  * The server believes nothing of it: it checks each length, and that no more content comes than it allowed. */
 #pragma once
 
+#include <sys/stat.h>
+
+#include "common/job.h"
 #include "common/path-pattern.h"
 
 #define COLLECT_PATH_MAX 4096
@@ -31,6 +34,23 @@ struct FileStamp {
         uint64_t mtime, ctime; /* nanoseconds since 1970 */
 };
 #define FILE_STAMP_SIZE 32 /* the four, in this order */
+
+static inline uint8_t *file_stamp_put(uint8_t *out, const struct FileStamp *s) {
+        return job_put_u64(job_put_u64(job_put_u64(job_put_u64(out, s->inode), s->size), s->mtime), s->ctime);
+}
+
+static inline struct FileStamp file_stamp_get(const uint8_t *in) {
+        return (struct FileStamp) {job_get_u64(in), job_get_u64(in + 8), job_get_u64(in + 16), job_get_u64(in + 24)};
+}
+
+static inline struct FileStamp file_stamp_of(const struct stat *st) {
+        return (struct FileStamp) {
+                .inode = st->st_ino,
+                .size = (uint64_t) st->st_size,
+                .mtime = (uint64_t) st->st_mtim.tv_sec * 1000000000 + (uint64_t) st->st_mtim.tv_nsec,
+                .ctime = (uint64_t) st->st_ctim.tv_sec * 1000000000 + (uint64_t) st->st_ctim.tv_nsec,
+        };
+}
 
 enum CollectRecord {
         COLLECT_BASE = 1,     /* a stamp, then the path: a file that was there before, relative to /workspace */

@@ -57,6 +57,17 @@ static inline void job_put_header(uint8_t out[JOB_HEADER_SIZE], uint32_t type, u
         }
 }
 
+/* Numbers of 64 bits, in any record. Returns what is behind it. */
+static inline uint8_t *job_put_u64(uint8_t *out, uint64_t n) {
+        for (int i = 0; i < 8; i++)
+                out[i] = (uint8_t) (n >> (8 * i));
+        return out + 8;
+}
+
 static inline uint32_t job_get_u32(const uint8_t *in) {
         return (uint32_t) in[0] | (uint32_t) in[1] << 8 | (uint32_t) in[2] << 16 | (uint32_t) in[3] << 24;
+}
+
+static inline uint64_t job_get_u64(const uint8_t *in) {
+        return (uint64_t) job_get_u32(in) | (uint64_t) job_get_u32(in + 4) << 32;
 }

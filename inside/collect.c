@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "common/open-within.h"
 #include "inside/question.h"
 
 #define NAMES_MAX 4096             /* of one folder, to be sorted */
@@ -19,16 +20,6 @@
 #define LIST_SIZE (32 * KIB)
 #define SMALL_LIST_SIZE (1 * KIB)  /* for each folder on the way down that is too large to be sorted */
 #define STOP 1                     /* the answer is full */
-
-/* linux/openat2.h, Linux 5.6 */
-#define SAME_MOUNT 0x01
-#define NO_MAGICLINKS 0x02
-#define NO_SYMLINKS 0x04
-#define BENEATH 0x08
-
-struct OpenHow {
-        uint64_t flags, mode, resolve;
-};
 
 struct Entry64 {
         uint64_t inode;
@@ -102,21 +93,6 @@ static int flush(struct Answer *a) {
         return 0;
 }
 
-static uint8_t *put_u64(uint8_t *out, uint64_t value) {
-        for (int i = 0; i < 8; i++)
-                out[i] = (uint8_t) (value >> (8 * i));
-        return out + 8;
-}
-
-static struct FileStamp stamp_of(const struct stat *st) {
-        return (struct FileStamp) {
-                .inode = st->st_ino,
-                .size = (uint64_t) st->st_size,
-                .mtime = (uint64_t) st->st_mtim.tv_sec * 1000000000 + (uint64_t) st->st_mtim.tv_nsec,
-                .ctime = (uint64_t) st->st_ctim.tv_sec * 1000000000 + (uint64_t) st->st_ctim.tv_nsec,
-        };
-}
-
 static bool stamp_equal(const struct FileStamp *a, const struct FileStamp *b) {
         return a->inode == b->inode && a->size == b->size && a->mtime == b->mtime && a->ctime == b->ctime;
 }
@@ -147,7 +123,7 @@ static int tell(struct Answer *a, const char *path, size_t length, const struct 
         *out++ = (uint8_t) t->skipped;
         *out++ = t->matched;
         *out++ = 0;
-        out = put_u64(put_u64(put_u64(put_u64(out, t->stamp.inode), t->stamp.size), t->stamp.mtime), t->stamp.ctime);
+        out = file_stamp_put(out, &t->stamp);
         memcpy(out, path, length);
         return 0;
 }
@@ -163,7 +139,7 @@ static int tell_skipped(struct Answer *a, enum FileSkipped why, const struct sta
         const struct Told t = {
                 .skipped = why,
                 .matched = is_matched(a, a->path, a->path_length),
-                .stamp = st ? stamp_of(st) : (struct FileStamp) {},
+                .stamp = st ? file_stamp_of(st) : (struct FileStamp) {},
         };
         return tell(a, a->path, a->path_length, &t);
 }
@@ -194,13 +170,12 @@ static struct BaseEntry *find_base(struct Answer *a) {
         return NULL;
 }
 
-static int open_beneath(int folder, const char *name, uint64_t flags) {
-        struct OpenHow how = {.flags = flags | O_NOFOLLOW | O_CLOEXEC, .resolve = BENEATH | NO_SYMLINKS | NO_MAGICLINKS | SAME_MOUNT};
-        int fd = (int) syscall(SYS_openat2, folder, name, &how, sizeof how);
-        return fd < 0 ? -errno : fd;
+/* Once: no name here has a "..", so EAGAIN is a lease. */
+static int open_beneath(int folder, const char *name, int flags) {
+        return open_within_once(folder, name, flags | O_NOFOLLOW, 0, WITHIN_BENEATH | WITHIN_NO_SYMLINKS | WITHIN_NO_MAGICLINKS | WITHIN_SAME_MOUNT);
 }
 
-static int open_to_read(int folder, const char *name, uint64_t flags) {
+static int open_to_read(int folder, const char *name, int flags) {
         return open_beneath(folder, name, flags | O_RDONLY | O_NONBLOCK | O_NOCTTY);
 }
 
@@ -260,14 +235,14 @@ static int visit_file(struct Answer *a, int folder, const char *name, struct sta
         int fd _cleanup_close_ = -EBADF;
         if (b)
                 b->seen = true;
-        t.stamp = stamp_of(st);
+        t.stamp = file_stamp_of(st);
         if (!t.matched && b && stamp_equal(&b->stamp, &t.stamp))
                 return 0;
         if (!S_ISREG(st->st_mode))
                 t.skipped = S_ISLNK(st->st_mode) ? FILE_SYMLINK : FILE_SPECIAL;
         else if (t.matched)
                 fd = open_matched(a, folder, name, st, &t.skipped);
-        t.stamp = stamp_of(st);
+        t.stamp = file_stamp_of(st);
         if (b)
                 t.change = stamp_equal(&b->stamp, &t.stamp) ? FILE_UNCHANGED : FILE_MODIFIED;
         int r = tell(a, a->path, a->path_length, &t);

@@ -32,10 +32,6 @@ struct QuestionReader {
         void *userdata;
 };
 
-static inline uint64_t question_get_u64(const uint8_t *in) {
-        return (uint64_t) job_get_u32(in) | (uint64_t) job_get_u32(in + 4) << 32;
-}
-
 static inline int question_base(struct Question *q, const struct QuestionReader *reader, uint32_t length) {
         uint8_t stamp[FILE_STAMP_SIZE];
         if (length <= FILE_STAMP_SIZE || length > FILE_STAMP_SIZE + COLLECT_PATH_MAX || q->n_base == COLLECT_BASE_MAX)
@@ -52,7 +48,7 @@ static inline int question_base(struct Question *q, const struct QuestionReader 
         if (path[0] == '/' || memchr(path, 0, length))
                 return -EBADMSG;
         q->base[q->n_base++] = (struct BaseEntry) {
-                .stamp = {question_get_u64(stamp), question_get_u64(stamp + 8), question_get_u64(stamp + 16), question_get_u64(stamp + 24)},
+                .stamp = file_stamp_get(stamp),
                 .path = (uint32_t) q->base_used,
                 .length = length,
         };
@@ -80,7 +76,7 @@ static inline int question_go(struct Question *q, const struct QuestionReader *r
                 return -EBADMSG;
         int r = reader->read(reader->userdata, most, sizeof most);
         if (r >= 0)
-                q->content_max = question_get_u64(most);
+                q->content_max = job_get_u64(most);
         return r < 0 ? r : 1;
 }
 

@@ -130,15 +130,6 @@ static bool path_is_plain(const char *path) {
         }
 }
 
-static void put_u64(uint8_t *out, uint64_t value) {
-        for (int i = 0; i < 8; i++)
-                out[i] = (uint8_t) (value >> (8 * i));
-}
-
-static uint64_t nanoseconds(const struct timespec *t) {
-        return (uint64_t) t->tv_sec * 1000000000 + (uint64_t) t->tv_nsec;
-}
-
 /* Notes how a file is now that it is complete, and closes it. Before Linux 6.13 all writes within one tick of the clock leave the same time: so it
  * gets a time that no tick has, and each write after this one shows. */
 static int seal(int *fd, size_t number) {
@@ -152,11 +143,8 @@ static int seal(int *fd, size_t number) {
                 return -errno;
         uint8_t *record = start.files[number];
         job_put_header(record, REPORT_FILE, FILE_STAMP_SIZE);
-        record += JOB_HEADER_SIZE;
-        put_u64(record, st.st_ino);
-        put_u64(record + 8, (uint64_t) st.st_size);
-        put_u64(record + 16, nanoseconds(&st.st_mtim));
-        put_u64(record + 24, nanoseconds(&st.st_ctim));
+        const struct FileStamp stamp = file_stamp_of(&st);
+        file_stamp_put(record + JOB_HEADER_SIZE, &stamp);
         *fd = close_fd(*fd);
         return 0;
 }

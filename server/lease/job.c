@@ -82,8 +82,7 @@ static int add_args(struct Job *j, const struct Request *request) {
 }
 
 static int add_number(struct Job *j, enum JobType type, uint8_t to[8], uint64_t n) {
-        for (int i = 0; i < 8; i++)
-                to[i] = (uint8_t) (n >> (8 * i));
+        job_put_u64(to, n);
         return add_record(j, type, -1, to, 8);
 }
 

@@ -10,18 +10,14 @@ static bool is_step_character(uint8_t c) {
         return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
 }
 
-static uint64_t get_u64(const uint8_t *from) {
-        return (uint64_t) job_get_u32(from) | (uint64_t) job_get_u32(from + 4) << 32;
-}
-
 size_t report_take_stamps(const uint8_t *bytes, size_t size, struct FileStamp *stamps, size_t *n, size_t most) {
         size_t taken = 0;
 
         while (*n < most && size - taken >= JOB_HEADER_SIZE + FILE_STAMP_SIZE) {
-                const uint8_t *p = bytes + taken, *stamp = p + JOB_HEADER_SIZE;
+                const uint8_t *p = bytes + taken;
                 if (job_get_u32(p) != REPORT_FILE || job_get_u32(p + 4) != FILE_STAMP_SIZE)
                         break;
-                stamps[(*n)++] = (struct FileStamp) {get_u64(stamp), get_u64(stamp + 8), get_u64(stamp + 16), get_u64(stamp + 24)};
+                stamps[(*n)++] = file_stamp_get(p + JOB_HEADER_SIZE);
                 taken += JOB_HEADER_SIZE + FILE_STAMP_SIZE;
         }
         return taken;

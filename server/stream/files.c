@@ -24,15 +24,6 @@ static const struct RecordRuleOut rules[FILES_RECORD_MAX_] = {
         [FILES_END] = {1, 1, false},
 };
 
-static void put_u64(uint8_t *to, uint64_t n) {
-        for (int i = 0; i < 8; i++)
-                to[i] = (uint8_t) (n >> (8 * i));
-}
-
-static uint64_t get_u64(const uint8_t *from) {
-        return (uint64_t) job_get_u32(from) | (uint64_t) job_get_u32(from + 4) << 32;
-}
-
 static int send_content(struct Files *f, const uint8_t *bytes, size_t size, bool last) {
         struct Event e = {
                 .kind = EVENT_CONTENT,
@@ -64,7 +55,7 @@ static int add_entry(struct Files *f, const struct ResultFile *file) {
 static int on_entry(struct Files *f, const uint8_t *bytes, size_t size) {
         size_t n = size - ENTRY_HEAD;
         const uint8_t *path = bytes + ENTRY_HEAD;
-        struct ResultFile file = {.change = bytes[0], .skipped = bytes[1], .size = get_u64(bytes + 4 + 8)};
+        struct ResultFile file = {.change = bytes[0], .skipped = bytes[1], .size = file_stamp_get(bytes + 4).size};
         bool has_content = bytes[2] && !file.skipped && file.change != CHANGE_LAST;
 
         if (file.change > CHANGE_LAST || file.skipped > SKIPPED_LAST || memchr(path, 0, n) || f->n == COLLECT_ENTRIES_MAX)
@@ -205,18 +196,13 @@ static int write_question(struct Files *f, const struct FilesQuestion *q) {
                 return -ENOMEM;
         for (size_t i = 0; i < q->n_base; i++) {
                 uint8_t entry[FILE_STAMP_SIZE + COLLECT_PATH_MAX];
-                const struct FileStamp *s = &q->base[i].stamp;
                 size_t n = strlen(q->base[i].path);
-                put_u64(entry, s->inode);
-                put_u64(entry + 8, s->size);
-                put_u64(entry + 16, s->mtime);
-                put_u64(entry + 24, s->ctime);
-                memcpy(entry + FILE_STAMP_SIZE, q->base[i].path, MIN(n, (size_t) COLLECT_PATH_MAX));
+                memcpy(file_stamp_put(entry, &q->base[i].stamp), q->base[i].path, MIN(n, (size_t) COLLECT_PATH_MAX));
                 to = put_record(to, COLLECT_BASE, entry, FILE_STAMP_SIZE + MIN(n, (size_t) COLLECT_PATH_MAX));
         }
         for (size_t i = 0; i < q->n_patterns; i++)
                 to = put_record(to, COLLECT_PATTERN, q->patterns[i], strlen(q->patterns[i]));
-        put_u64(go, q->content_max);
+        job_put_u64(go, q->content_max);
         to = put_record(to, COLLECT_GO, go, sizeof go);
         return pipe_writer_add(&f->writer, f->question, (size_t) (to - f->question));
 }

@@ -1,5 +1,5 @@
-/* Types of files by the ending of their names, as IANA lists them (https://www.iana.org/assignments/media-types). What files really hold is their
- * reader's to check: it comes from a cell. */
+/* Types of files by the ending of their names: as IANA lists them (https://www.iana.org/assignments/media-types), else as they are usually called
+ * (text/x-python). What files really hold is their reader's to check: it comes from a cell. */
 #include "server/stream/mime.h"
 
 #include <string.h>
