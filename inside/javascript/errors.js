@@ -172,11 +172,11 @@ function hintOf(error, message, unit) {
       isText(path) && path[0] === '/' && safe.RegExpExec(WRITABLE, path) === null))
     return 'Only /workspace and /tmp can be written in this sandbox.';
   if (code === 'ENOSPC')
-    return 'The workspace is full: the limits workspace_bytes and workspace_inodes bound it.';
+    return 'No space is left: limits.workspace_bytes or limits.workspace_inodes is reached.';
   if (code === 'ERR_MEMORY_ALLOCATION_FAILED' || message === 'Array buffer allocation failed')
-    return 'The memory limit (memory_bytes) does not allow it.';
+    return 'The memory does not suffice: work on less at a time, or ask for more with limits.memory_bytes.';
   if (code === 'EAGAIN' ? safe.StringStartsWith(`${get(error, 'syscall')}`, 'spawn') : code === 'ERR_WORKER_INIT_FAILED' && message === 'EAGAIN')
-    return 'The limit max_processes, which counts threads too, does not allow another process.';
+    return 'The limit limits.max_processes is reached, which counts processes and threads: start fewer, or ask for more.';
   if (code === 'EOF' || message === 'EOF: end of file, read')
     return 'Standard input has ended: send what the program reads as stdin.';
   if (message === 'require is not defined' && unit?.isModule)

@@ -112,7 +112,7 @@ static bool is_held(const struct EventLog *l, const struct Record *r) {
         return false;
 }
 
-/* Drops the oldest output and heartbeats until the log holds at most `size` bytes of them, never what the lead still needs. */
+/* Drops the oldest output, displays, content and heartbeats until the log holds at most `size` bytes of them, never what the lead still needs. */
 static void drop_oldest(struct EventLog *l, size_t size) {
         struct Record **p = &l->first, *previous = NULL;
         const struct LogCursor *lead = lead_cursor(l);

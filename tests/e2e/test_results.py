@@ -292,3 +292,15 @@ def test_a_picture_that_does_not_fit_is_left_out_whole(daemon, runtime, code):
         pieces[piece.content_id] = pieces.get(piece.content_id, b"") + piece.data
     sizes = [len(pieces[d.content_id]) if d.content_id else len(d.data) for d in call.of("display")]
     assert sizes == ([900_000, 1_000] if "900" in code else [1_000]) and pb.LIMIT_CONTENT in call.result.limits_hit, call
+
+
+@pytest.mark.parametrize(("runtime", "code", "field"), [
+    ("python", "open('f', 'wb').write(bytes(4 << 20))", "limits.workspace_bytes"),
+    ("javascript", "require('fs').writeFileSync('f', Buffer.alloc(4 << 20))", "limits.workspace_bytes"),
+    ("python", "bytearray(1 << 50)", "limits.memory_bytes"),
+    ("javascript", "new ArrayBuffer(2 ** 52)", "limits.memory_bytes"),
+])
+def test_a_hint_names_the_field_of_the_limit(daemon, runtime, code, field):
+    """Whoever reads it, person or agent, can set what it names: the same in both languages."""
+    call = daemon.run(code, runtime, workspace_bytes=1 << 20)
+    assert call.outcome == "FAILED" and field in call.result.error.hint, call.result
