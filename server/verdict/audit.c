@@ -134,6 +134,8 @@ static json_t *files_to_json(const struct Result *r) {
                         continue;
                 json_t *o = json_object();
                 put_string(o, "path", f->path);
+                if (f->escaped)
+                        put(o, "path_escaped", json_true());
                 put_string(o, "change", changes[f->change]);
                 put(o, "size", json_integer((json_int_t) f->size));
                 (void) json_array_append_new(list, o);

@@ -79,6 +79,15 @@ def test_odd_names(daemon):
     assert {c["path"] for c in end["changes"]} == changes(call.result).keys() and {c["change"] for c in end["changes"]} == {"ADDED"}
 
 
+def test_a_name_that_looks_escaped_is_another(daemon):
+    """One file's name is no UTF-8, the other's is what the first is escaped to: the result and the audit tell them apart."""
+    call = daemon.run(r"""printf 1 > $'b\xff'; printf 22 > 'b\xff'""", "bash")
+    want = {("b\\xff", True, 1), ("b\\xff", False, 2)}
+    assert {(f.path, f.path_escaped, f.size_bytes) for f in call.result.files} == want, call.result.files
+    told = daemon.audit_of(call.id)[-1]["changes"]
+    assert {(f["path"], f.get("path_escaped", False), f["size"]) for f in told} == want, told
+
+
 def test_nothing_is_followed_or_waited_for(daemon):
     """FIL-05, FIL-11, FIL-12, FIL-13, FIL-16: links, FIFOs, sockets, sparse giants, what may not be read: skipped with the reason, at once."""
     call = daemon.run("""
