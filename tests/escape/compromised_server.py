@@ -35,6 +35,8 @@ def call(number, *arguments):
 
 # The spawner's protocol.
 
+PROTOCOL = 2  # WIRE_PROTOCOL of common/wire.h; this file runs alone, as the server's user
+
 class Closed(Exception):
     pass
 
@@ -49,7 +51,7 @@ class Spawner:
         self.socket.settimeout(20)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
         self.socket.connect(path)
-        self.hello = self.ask(hello={"protocol": 1}).hello_reply if greet else None
+        self.hello = self.ask(hello={"protocol": PROTOCOL}).hello_reply if greet else None
 
     def raw(self, data, descriptors=()):
         ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
@@ -114,7 +116,7 @@ def field(number, data):
 def second_connection(path):
     spawner = Spawner(path, greet=False)
     try:
-        spawner.send(hello={"protocol": 1})
+        spawner.send(hello={"protocol": PROTOCOL})
     except OSError:
         return {"closed": True}
     return {"closed": spawner.is_closed()}
@@ -144,7 +146,7 @@ def garbage(path):
         "60000 empty messages": field(4, b"") * 30000,
         "cut off": limit_bytes[:-3],
         "HelloReply": b"\x12\x00\x12\x00",
-        "second Hello": Spawner(path).pb.ToSpawner(hello={"protocol": 1}).SerializeToString(),
+        "second Hello": Spawner(path).pb.ToSpawner(hello={"protocol": PROTOCOL}).SerializeToString(),
         "tag that is no text": field(3, b"\x08\x01" + field(2, b"bash") + field(5, b"\xff\xfe")),
     }
     results = {}

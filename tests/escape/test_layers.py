@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -133,9 +134,7 @@ def outside(folder, program, arguments, uid=STRANGER):
     for fd in fds:
         os.close(fd)
 
-    class Done:
-        stdout, stderr, outcome = done.stdout, done.stderr, "COMPLETED"
-    return Tally(Done)
+    return Tally(types.SimpleNamespace(stdout=done.stdout, stderr=done.stderr, outcome="COMPLETED", status=done.returncode))
 
 
 @pytest.fixture(scope="module")
