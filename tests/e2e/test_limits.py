@@ -85,6 +85,7 @@ def test_LIM_08_fork_bomb(make_daemon):
     alone = median_of_print()
     bomb = daemon.call("echo up; f(){ f|f & }; f; wait; while :; do f; done", timeout=3)
     bomb.until_output(b"up\n")
+    assert wait_until(lambda: len(daemon.cgroup.folders("run-")) == 1, 5)  # those that printed may just be on their way out
     leaf, = daemon.cgroup.folders("run-")
     most, beside = 0, []
     while not bomb.ended:

@@ -72,14 +72,16 @@ def test_host_uids_are_the_cells_own(daemon):
         call.until_output(b"up\n")
     owners = {}
     for folder in daemon.cgroup.folders("cell-"):
-        uids = set()
+        uids, for_files = set(), set()
         for file in folder.rglob("cgroup.procs"):
             for pid in file.read_text().split():
-                real = set(machine.status_field(pid, "Uid"))
-                assert len(real) == 1, f"differing uids {real}"
+                real, effective, saved, files = machine.status_field(pid, "Uid")
+                assert real == effective == saved, f"differing uids {real} {effective} {saved}"
+                for_files.add(files)
                 gids = set(machine.status_field(pid, "Gid"))
                 assert "0" not in gids and not machine.status_field(pid, "Groups")
-                uids |= real
+                uids.add(real)
+        assert len(for_files) == 1 and for_files < uids, "init, too, looks at files as the user"
         owners[folder] = uids
     assert len(owners) == 3
     assert all(len(uids) == 2 and "0" not in uids for uids in owners.values()), owners
