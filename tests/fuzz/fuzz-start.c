@@ -25,7 +25,8 @@ static int on_read(void *userdata, void *buffer, size_t size) {
 
 static int on_text(void *userdata, enum JobType type, char *bytes, size_t length) {
         struct Input *in = userdata;
-        bool head_only = type == JOB_EXEC || type == JOB_RUNTIME_ARG || type == JOB_CODE_NAME || type == JOB_RUNNER || type == JOB_HEAD_END;
+        bool head_only = type == JOB_EXEC || type == JOB_RUNTIME_ARG || type == JOB_CODE_NAME || type == JOB_RUNNER || type == JOB_READ_ONLY ||
+                         type == JOB_HEAD_END;
         if (in->head_ended && head_only)
                 abort();
         if (!in->head_ended && !head_only && type != JOB_ENV)
