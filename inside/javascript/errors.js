@@ -37,7 +37,7 @@ class Teller {
     const quoted = text => text.replace(/[^\w]/g, '\\$&');
     // The file as the stack writes it, when nothing else of a longer path follows.
     this.places = new RegExp(`(?:${quoted(this.url)}|${quoted(path)})(?![\\w./-])(?::(\\d+)(?::(\\d+))?)?`, 'g');
-    this.hidden = new RegExp(`^\\s+at .*(?:node:internal/|${quoted(folder)}/)|^\\s+\\.{3} \\d+ lines matching cause stack trace`);
+    this.hidden = new RegExp(`^\\s+at .*(?:node:|${quoted(folder)}/)|^\\s+\\.{3} \\d+ lines matching cause stack trace`);
     // The wrapper's line is 0, for which the engine writes no place at all.
     this.frame = new RegExp(`^\\s+at (?:.*[( ])?(?:${quoted(this.url)}|${quoted(path)})(?::(\\d+):(\\d+))?\\)?$`);
   }

@@ -1,13 +1,16 @@
 """Tells an uncaught error: on stderr as the plain interpreter would, and on the value pipe in parts.
 
 The text is the interpreter's own: its excepthook writes to a stand-in for sys.stderr that passes everything on and keeps a bounded copy. Before that,
-the runner's frames are taken out of the traceback, also of causes and groups."""
+the frames of the runner and of libraries are taken out of the traceback, also of causes and groups: the caller can mend only his own lines."""
 import sys
 from _thread import get_ident
 
 pipe = part("pipe")
 values = part("values")
 ours = part("parts").is_ours
+
+# Where libraries lie; taken before user code can change it.
+LIBRARIES = (*{f"{prefix}/lib" for prefix in (sys.prefix, sys.base_prefix, "/usr", "/usr/local")}, "<frozen ")
 
 TYPE_MAX, MESSAGE_MAX, TRACEBACK_MAX, SOURCE_LINE_MAX, HINT_MAX = 1024, 32 * 1024, 128 * 1024, 4 * 1024, 1024
 RECURSION_MAX = 8 * 1024  # a thousand calls of each other say no more than forty
@@ -131,13 +134,17 @@ def related(error):
             todo.extend(GROUP.__get__(one))
 
 
+def is_library(file):
+    return file.startswith(LIBRARIES)
+
+
 def clean(error, path):
-    """Takes the runner's frames out: at the head also those of an event loop that the runner started."""
+    """Takes the frames of the runner and of libraries out: at the head all that comes before the user's file when the runner called it."""
     for one in related(error):
         chain = frames(one)
         users = next((n for n, tb in enumerate(chain) if tb.tb_frame.f_code.co_filename == path), len(chain))
         first = max((n + 1 for n, tb in enumerate(chain[:users]) if ours(tb.tb_frame.f_code)), default=0)
-        kept = [tb for tb in chain[first:] if not ours(tb.tb_frame.f_code)]
+        kept = [tb for tb in chain[first:] if not ours(tb.tb_frame.f_code) and not is_library(tb.tb_frame.f_code.co_filename)]
         if len(kept) != len(chain):
             for tb, after in zip(kept, [*kept[1:], None]):
                 if tb.tb_next is not after:  # setting it walks the whole chain

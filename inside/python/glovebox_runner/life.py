@@ -233,8 +233,8 @@ def is_for_the_eye(value, refused):
 
 def uncaught(error, path, script):
     """Tells an error of user code, on stderr by the user's own sys.excepthook if there is one."""
+    told = errors.tell(error, path, script)  # hints look at frames of libraries, too
     errors.clean(error, path)
-    told = errors.tell(error, path, script)
     hook, own = sys.excepthook, sys.excepthook not in (errors.HOOK, errors.PLAIN_HOOK)
     kind, traceback = type(error), errors.TRACEBACK.__get__(error)
     sys.last_type, sys.last_value, sys.last_traceback = kind, error, traceback
