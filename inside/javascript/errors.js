@@ -1,4 +1,4 @@
-// What is told of an uncaught error: type, message, traceback without frames of the runner or of Node's own loading, place in the user's
+// What is told of an uncaught error: type, message, traceback without frames of the runner or of Node's own, place in the user's
 // file, and a hint where the cause is certain.
 'use strict';
 

@@ -42,8 +42,6 @@ static bool field_is_set(const ProtobufCMessage *message, const char *name) {
                 return !isempty(*(char *const *) (base + field->offset));
         case PROTOBUF_C_TYPE_MESSAGE:
                 return *(void *const *) (base + field->offset);
-        case PROTOBUF_C_TYPE_UINT64:
-                return *(const uint64_t *) (base + field->offset) > 0;
         default: /* a table above names a field of a type that is not told apart here */
                 return true;
         }

@@ -147,7 +147,7 @@ def test_SEED_10_endless_loop(daemon):
     assert 2.0 <= to_seconds(run.result.usage.wall) < 2 + seconds(0.5)
     usage = run.result.usage
     used, wanted = to_seconds(usage.cpu_user) + to_seconds(usage.cpu_system), to_seconds(usage.cpu_stalled)  # what a busy machine did not give
-    assert used < 2.5 and used + wanted > 0.5 and used > 0.1, "cpu time of an endless loop"
+    assert used < 2.5 and used + wanted > 1 and used > 0.1, "cpu time of an endless loop"
 
 
 @pytest.mark.parametrize("runtime, code", [
