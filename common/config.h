@@ -33,6 +33,12 @@ struct Runtime {
         char **endings;       /* ".py" */
         char *code_name;      /* the code's name in the workspace: "main.py"; required */
         char *profile;        /* default empty: the server's defaults */
+        uint64_t pool_min, pool_max; /* cells that are kept ready: the fewest, and as many as demand may make it; default 0 and pool_min */
+        bool warm;            /* in them the interpreter waits, started ahead; needs a runner; default no */
+        bool zygote;          /* interpreters are forked from one that has loaded what is common to all; needs a runner; default no */
+        char **preload;       /* modules that the zygote imports; default none */
+        char **env_at_start;  /* names of variables that the interpreter reads when it starts, with a final "*": that begin so; a request
+                                 that sets one has an interpreter of its own started. Default none */
         struct Limits defaults; /* [limits]; unset values: those of glovebox.conf */
         struct Limits caps;     /* [caps]; never above those of glovebox.conf */
         char *file;           /* where it was read */

@@ -11,6 +11,7 @@
 
 #define RUNTIMES_MAX 64
 #define NAME_MAX_ 64
+#define POOL_MAX 256
 
 #define OFFSET(field) offsetof(struct Runtime, field)
 
@@ -19,15 +20,21 @@ static const struct Key runtime_keys[] = {
         { "runtime", "code-name", KEY_STRING, OFFSET(code_name) },
         { "runtime", "endings", KEY_WORDS, OFFSET(endings) },
         { "runtime", "env", KEY_LINES, OFFSET(env) },
+        { "runtime", "env-at-start", KEY_WORDS, OFFSET(env_at_start) },
         { "runtime", "exec", KEY_PATH, OFFSET(exec) },
         { "runtime", "import-allowed", KEY_WORDS, OFFSET(import_allowed) },
         { "runtime", "name", KEY_STRING, OFFSET(name) },
+        { "runtime", "pool-max", KEY_COUNT, OFFSET(pool_max), 0, POOL_MAX },
+        { "runtime", "pool-min", KEY_COUNT, OFFSET(pool_min), 0, POOL_MAX },
+        { "runtime", "preload", KEY_WORDS, OFFSET(preload) },
         { "runtime", "profile", KEY_STRING, OFFSET(profile) },
         { "runtime", "read-only-workspace", KEY_BOOL, OFFSET(read_only_workspace) },
         { "runtime", "root", KEY_PATH, OFFSET(root) },
         { "runtime", "runner", KEY_BOOL, OFFSET(runner) },
         { "runtime", "version", KEY_STRING, OFFSET(version) },
         { "runtime", "version-args", KEY_WORDS, OFFSET(version_args) },
+        { "runtime", "warm", KEY_BOOL, OFFSET(warm) },
+        { "runtime", "zygote", KEY_BOOL, OFFSET(zygote) },
         {},
 };
 
@@ -42,6 +49,8 @@ void runtime_done(struct Runtime *r) {
         strv_free(r->import_allowed);
         free(r->root);
         strv_free(r->endings);
+        strv_free(r->preload);
+        strv_free(r->env_at_start);
         free(r->code_name);
         free(r->profile);
         free(r->file);
@@ -133,6 +142,12 @@ static int check_names(const struct Runtime *r, struct Place *place) {
 static int check_lists(const struct Runtime *r, struct Place *place) {
         if (r->import_allowed && !r->runner)
                 return place_fail(place, "'import-allowed' needs a runner, which checks imports, and this runtime has none (runner = yes)");
+        if ((r->warm || r->zygote) && !r->runner)
+                return place_fail(place, "'%s' needs a runner, which can wait for its job, and this runtime has none (runner = yes)", r->warm ? "warm" : "zygote");
+        if (r->preload && *r->preload && !r->zygote)
+                return place_fail(place, "'preload' needs a zygote, which imports the modules (zygote = yes)");
+        if (r->pool_max > 0 && r->pool_max < r->pool_min)
+                return place_fail(place, "'pool-max' is below 'pool-min': %d is less than %d", (int) r->pool_max, (int) r->pool_min);
         if (!strv_contains(r->args, "{code}"))
                 return place_fail(place, "'args' has no word {code}, so that the code would never run; add it where its path belongs, as in: args = -u {code}");
         if (head_size(r) > JOB_HEAD_CONFIG_MAX)
@@ -178,6 +193,7 @@ static int runtime_read(struct Runtime *r, const char *file, char **ret_error) {
         k = check_names(r, &place);
         if (k >= 0)
                 k = check_lists(r, &place);
+        r->pool_max = MAX(r->pool_max, r->pool_min);
         if (k < 0)
                 *ret_error = place.error;
         return k;

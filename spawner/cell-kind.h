@@ -42,6 +42,7 @@ struct RunSpec {
         uint64_t number;
         struct Limits limits;
         bool merge_streams, probe_version;
+        bool fresh;             /* no interpreter that waits, none that is forked */
         bool probe;             /* glovebox-probe instead of a job's program */
         uint32_t without;       /* bits of enum Layer: left out of this run as well; only for probes */
 };

@@ -114,7 +114,7 @@ static int on_open_cell(struct Context *c, const ToSpawner *m) {
 
 static int on_start_run(struct Context *c, const ToSpawner *m) {
         const Glovebox__Internal__StartRun *s = m->start_run;
-        struct RunSpec run = {.number = s->run, .merge_streams = s->merge_streams, .probe_version = s->probe_version};
+        struct RunSpec run = {.number = s->run, .merge_streams = s->merge_streams, .probe_version = s->probe_version, .fresh = s->fresh};
         int r = check_limits(c, s->limits, &run.limits);
         if (r > 0)
                 return c->handler->refuse_run(c->handler->userdata, s->cell, -ERANGE, STEP_CAPS);
