@@ -41,6 +41,7 @@ void execution_audit(struct Execution *e, bool end) {
         else {
                 fill_outputs(e, outputs);
                 r.result = &e->result;
+                r.start = e->start_kind;
                 r.cancelled_by = e->cancelled_by;
                 r.outputs = outputs;
                 r.n_outputs = ELEMENTSOF(outputs);

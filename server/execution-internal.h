@@ -56,6 +56,7 @@ struct Execution {
         struct IdlePolicy idle_policy;
         usec_t heartbeat_interval;
         bool merge_streams, detached;
+        bool fresh; /* needs an interpreter that is started for it */
         struct Request request; /* until it has been sent into the cell */
 
         enum ExecutionState state;

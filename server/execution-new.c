@@ -96,6 +96,7 @@ static int fill(struct Execution *e, const struct Caller *caller, const struct R
         e->heartbeat_interval = plan->heartbeat_interval;
         e->working_dir = TAKE_PTR(plan->working_dir);
         e->merge_streams = request->merge_streams;
+        e->fresh = plan->fresh;
         e->runner = plan->runtime->runner;
         e->detached = request->detached;
         e->request_id = strdup(strempty(request->request_id));

@@ -214,7 +214,7 @@ static int execution_on_start_deadline(sd_event_source *source, uint64_t usec, v
 void execution_lease(struct Execution *e) {
         const struct CallerRule *rule = config_caller(e->owner->config, e->caller);
         struct LeaseRequest request = { .runtime = e->runtime, .tag = e->id, .slice = rule ? rule->slice : NULL,
-                                        .limits = e->limits, .merge_streams = e->merge_streams };
+                                        .limits = e->limits, .merge_streams = e->merge_streams, .fresh = e->fresh };
         usec_t now = now_monotonic();
 
         execution_set_state(e, EXECUTION_LEASING);

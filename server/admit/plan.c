@@ -253,11 +253,27 @@ static int check_contract(struct Check *c) {
         return code_check(c->request, c->plan->runtime, c->refusal);
 }
 
+/* A final * of the word stands for any rest. */
+static bool is_named_by(const char *name, const char *word) {
+        size_t n = strlen(word);
+
+        return n > 0 && word[n - 1] == '*' ? strncmp(name, word, n - 1) == 0 : streq(name, word);
+}
+
+static int look_at_start(struct Check *c) {
+        char *const *words = c->plan->runtime->env_at_start;
+
+        for (; words && *words; words++)
+                for (size_t i = 0; i < c->request->n_env; i++)
+                        c->plan->fresh |= is_named_by(c->request->env[i].key, *words);
+        return 0;
+}
+
 /* In this order: later ones need what earlier ones found. */
 static int (*const checks[])(struct Check *c) = {
         check_request_id, check_runtime, check_code,     check_strings,  check_stdin,  check_profile,
         check_limits,     check_idle,    check_heartbeat, check_timezone, check_labels, check_workspace,
-        check_contract,
+        check_contract,   look_at_start,
 };
 
 int plan_make(const struct Config *config, char *const *not_enforced, const struct Request *request, struct Plan *ret, struct Refusal *refusal) {

@@ -14,6 +14,7 @@ struct Plan {
         struct IdlePolicy idle;
         usec_t heartbeat_interval;
         char *working_dir; /* absolute */
+        bool fresh;        /* its env has something that an interpreter which already runs would not see */
 };
 
 void plan_done(struct Plan *p);

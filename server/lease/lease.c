@@ -90,6 +90,7 @@ static int send_open(struct Lease *l, const struct LeaseRequest *request) {
         start.run = THE_RUN;
         start.merge_streams = request->merge_streams;
         start.probe_version = request->probe_version;
+        start.fresh = request->fresh;
         m.message_case = GLOVEBOX__INTERNAL__TO_SPAWNER__MESSAGE_OPEN_CELL;
         m.open_cell = &open;
         int r = link_send(l->link, &m);

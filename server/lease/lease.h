@@ -29,6 +29,7 @@ struct LeaseRequest {
         const char *runtime, *tag, *slice; /* slice: NULL = the one for all */
         struct Limits limits;
         bool merge_streams, probe_version;
+        bool fresh; /* no interpreter that waits will do */
 };
 
 /* Asks for a cell and starts the run in it. -ENOTCONN while there is no spawner. */

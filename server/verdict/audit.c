@@ -180,6 +180,12 @@ static void put_result(json_t *o, const struct Result *r) {
         put_values(o, r);
 }
 
+/* Empty for one that never started. */
+static const char *start_to_string(unsigned start) {
+        static const char *const names[] = { "", "COLD", "READY", "WARM" };
+        return start < ELEMENTSOF(names) ? names[start] : "";
+}
+
 static json_t *outputs_to_json(const struct AuditRecord *r) {
         json_t *o = json_object();
 
@@ -214,6 +220,7 @@ static json_t *record_to_json(const struct Audit *a, const char *event, const st
                 put_request(o, r->request, a->code);
         }
         if (r->result) {
+                put_string(o, "start", start_to_string(r->start));
                 put_result(o, r->result);
                 if (!isempty(r->cancelled_by))
                         put_string(o, "cancelled_by", r->cancelled_by);

@@ -29,6 +29,7 @@ struct AuditRecord {
         const struct IdlePolicy *idle;
         const struct Request *request;  /* of the start record: what was sent */
         const struct Result *result;    /* of the end record */
+        unsigned start;                 /* of the end record: a number of glovebox.v1.Start; 0 = it never started */
         const char *const *label_keys, *const *label_values;
         size_t n_labels;
         const struct AuditOutput *outputs; /* of the end record */

@@ -204,6 +204,36 @@ static void an_idle_policy_needs_a_timeout(void **state) {
         expect_refused(&r, NULL, REFUSE_INVALID_ARGUMENT, "idle.timeout");
 }
 
+/* A request is known by the names of its variables; a word is exact, or begins the name when it ends in *. */
+static void what_is_read_at_the_start_asks_for_a_fresh_interpreter(void **state) {
+        static const struct {
+                const char *name;
+                bool fresh;
+        } cases[] = {
+                { "LD_PRELOAD", true },  { "LD_", true },         { "LD", false },         { "XLD_PRELOAD", false }, { "ld_preload", false },
+                { "PYTHONPATH", true },  { "PYTHONPATHS", false }, { "PYTHON", false },     { "_PYTHONPATH", false },  { "HOME", false },
+        };
+        char *words[] = { (char *) "PYTHONPATH", (char *) "LD_*", NULL };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                struct RequestPair env[] = { { .key = "A", .value = "PYTHONPATH" }, { .key = cases[i].name, .value = "" } };
+                struct Request r = sound();
+                struct Refusal refusal;
+                struct Plan plan;
+
+                r.env = env;
+                r.n_env = ELEMENTSOF(env);
+                runtimes[0].env_at_start = words;
+                assert_int_equal(plan_make(&config, NULL, &r, &plan, &refusal), 0);
+                assert_int_equal(plan.fresh, cases[i].fresh);
+                plan_done(&plan);
+                runtimes[0].env_at_start = NULL;
+                assert_int_equal(plan_make(&config, NULL, &r, &plan, &refusal), 0);
+                assert_false(plan.fresh);
+                plan_done(&plan);
+        }
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(defaults_are_filled_in),   cmocka_unit_test(profile_then_request),
@@ -211,6 +241,7 @@ int main(void) {
                 cmocka_unit_test(names_and_sizes),          cmocka_unit_test(files_stay_in_the_workspace),
                 cmocka_unit_test(files_do_not_collide),     cmocka_unit_test(working_dir_must_exist),
                 cmocka_unit_test(what_does_not_fit_is_said_at_once), cmocka_unit_test(an_idle_policy_needs_a_timeout),
+                cmocka_unit_test(what_is_read_at_the_start_asks_for_a_fresh_interpreter),
         };
         return cmocka_run_group_tests(tests, setup, NULL);
 }
