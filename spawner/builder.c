@@ -23,6 +23,9 @@ struct Builder {
         struct Helper helper;
         struct ConstructPlan plan;
         struct ConstructReady ready;
+        bool is_ready; /* templates are on their way */
+        int templates[RUNTIMES_MAX];
+        unsigned n_templates; /* of the process of now; beyond these they are the last one's */
         int state; /* as builder_state says */
         sd_event_source *restart;
         sd_event_source *deadline; /* of what it is to say next */
@@ -70,12 +73,30 @@ static void build_finish(struct Builder *b, struct Build *build, int error, cons
         build->on_built(build, error, step, pid, pidfd);
 }
 
+static void builder_begin(struct Builder *b, int state) {
+        b->state = state;
+        builder_await(b, 0);
+        builder_pump(b);
+}
+
 static void builder_on_ready(struct Builder *b, const struct ConstructReady *ready) {
         b->ready = *ready;
         b->ready.step[STEP_NAME_MAX - 1] = 0;
-        b->state = ready->error < 0 ? ready->error : 1;
-        builder_await(b, 0);
-        builder_pump(b);
+        b->is_ready = true;
+        b->n_templates = 0;
+        if (ready->error < 0 || b->plan.n_runtimes == 0)
+                builder_begin(b, ready->error < 0 ? ready->error : 1);
+}
+
+static void builder_on_template(struct Builder *b, const struct ConstructTemplate *template, int fd) {
+        if (template->runtime != b->n_templates || template->runtime >= b->plan.n_runtimes || fd < 0) {
+                close_fd(fd);
+                return; /* the deadline ends it */
+        }
+        close_fd(b->templates[b->n_templates]);
+        b->templates[b->n_templates++] = fd;
+        if (b->n_templates == b->plan.n_runtimes)
+                builder_begin(b, 1);
 }
 
 static void builder_on_reply(struct Builder *b, struct ConstructReply *reply, int pidfd) {
@@ -100,11 +121,15 @@ static void builder_on_packet(const void *bytes, size_t size, int fd, void *user
         struct Builder *b = userdata;
         union {
                 struct ConstructReady ready;
+                struct ConstructTemplate template;
                 struct ConstructReply reply;
         } packet;
-        if (b->state == 0 && size == sizeof packet.ready) {
+        if (b->state == 0 && !b->is_ready && size == sizeof packet.ready) {
                 memcpy(&packet.ready, bytes, size);
                 builder_on_ready(b, &packet.ready);
+        } else if (b->state == 0 && b->is_ready && size == sizeof packet.template) {
+                memcpy(&packet.template, bytes, size);
+                builder_on_template(b, &packet.template, TAKE_FD(fd));
         } else if (b->state == 1 && size == sizeof packet.reply) {
                 memcpy(&packet.reply, bytes, size);
                 builder_on_reply(b, &packet.reply, TAKE_FD(fd));
@@ -175,6 +200,7 @@ static int builder_start(struct Builder *b) {
                 .nice = NICE,
                 .capabilities = CAPABILITIES,
         };
+        b->is_ready = false;
         int r = helper_start(&b->helper, b->event, &plan);
         if (r >= 0)
                 builder_await(b, TEMPLATE_TIME);
@@ -188,6 +214,8 @@ int builder_new(sd_event *event, const struct ConstructPlan *plan, struct Builde
         b->event = event;
         b->plan = *plan;
         b->helper.socket = -EBADF;
+        for (unsigned i = 0; i < RUNTIMES_MAX; i++)
+                b->templates[i] = -EBADF;
         TAILQ_INIT(&b->builds);
         int r = sd_event_add_time(event, &b->deadline, CLOCK_MONOTONIC, 0, 0, builder_on_deadline, b);
         if (r >= 0)
@@ -208,6 +236,8 @@ struct Builder *builder_free(struct Builder *b) {
         helper_stop(&b->helper);
         sd_event_source_disable_unref(b->restart);
         sd_event_source_disable_unref(b->deadline);
+        for (unsigned i = 0; i < RUNTIMES_MAX; i++)
+                close_fd(b->templates[i]);
         free(b);
         return NULL;
 }
@@ -220,6 +250,10 @@ int builder_state(const struct Builder *b, const char **ret_step) {
 
 int builder_exec_error(const struct Builder *b, unsigned runtime) {
         return runtime < RUNTIMES_MAX ? b->ready.exec_error[runtime] : -EINVAL;
+}
+
+int builder_template(const struct Builder *b, unsigned runtime) {
+        return runtime < RUNTIMES_MAX ? b->templates[runtime] : -EBADF;
 }
 
 void builder_build(struct Builder *b, struct Build *build) {

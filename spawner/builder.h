@@ -26,6 +26,9 @@ DEFINE_CLEANUP(struct Builder *, builder_free)
 int builder_state(const struct Builder *b, const char **ret_step);
 /* Why a runtime's interpreter cannot be executed in its cells; 0 = it can. Known once the state is 1. */
 int builder_exec_error(const struct Builder *b, unsigned runtime);
+/* The mount namespace that a runtime's cells begin with, -EBADF before the state is 1 for the first time. Stays the builder's: another takes its
+ * place when a new builder takes over. */
+int builder_template(const struct Builder *b, unsigned runtime);
 /* number, runtime, slot and workspace of request are set. on_built comes later, in every case. */
 void builder_build(struct Builder *b, struct Build *build);
 /* Nobody wants it any more: true = it was not begun and is forgotten, without on_built; false = on_built comes as before. */

@@ -348,12 +348,21 @@ static int serve(struct Construct *c, int socket) {
         }
 }
 
+static int templates_send(const struct Construct *c, int socket) {
+        int r = 0;
+        for (unsigned i = 0; i < c->plan->n_runtimes && r >= 0; i++) {
+                struct ConstructTemplate t = {.runtime = i};
+                r = packet_send(socket, &t, sizeof t, &c->templates[i], 1, 0);
+        }
+        return r;
+}
+
 int construct_main(int socket, void *plan) {
         struct Construct c = {.plan = plan};
         struct ConstructReady ready = {};
         c.own_pidns = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
         ready.error = c.own_pidns < 0 ? -errno : templates_make(&c, &ready);
-        if (packet_send(socket, &ready, sizeof ready, NULL, 0, 0) < 0 || ready.error < 0)
+        if (packet_send(socket, &ready, sizeof ready, NULL, 0, 0) < 0 || ready.error < 0 || templates_send(&c, socket) < 0)
                 return 1;
         return serve(&c, socket);
 }

@@ -30,6 +30,11 @@ struct ConstructReady {
         int32_t exec_error[RUNTIMES_MAX]; /* why the interpreter cannot be executed; 0 = it can */
 };
 
+/* Then one for each runtime, in order; descriptor beside it: the mount namespace that holds its template. */
+struct ConstructTemplate {
+        uint32_t runtime;
+};
+
 /* Descriptors beside it: the init leaf's folder, and init's ends of the collect pipe and of the files pipe. */
 enum ConstructFd {
         CONSTRUCT_LEAF,
