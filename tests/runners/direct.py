@@ -1,4 +1,5 @@
 """Runs a runner without a cell: it gets the rest of a job on descriptor 3 and writes the value pipe on descriptor 5 (common/job.h, common/value.h).
+One that waits (waits=True) gets all of the job there, code and files too, once descriptor 4 says that it is ready.
 For the runners' own tests; what a caller sees is tested through the daemon (tests/e2e)."""
 
 import json
@@ -13,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CONTRACTS = {"AUTO": 1, "MAIN": 2, "RESULT": 3, "SCRIPT": 4}
 PIECE = 1 << 20
 
-JOB = {"CONTRACT": 14, "INPUTS": 15, "VARIABLES": 16, "IMPORT_RESTRICT": 17, "IMPORT_ALLOWED": 18, "VALUE_MAX": 19, "CONTENT_MAX": 20, "RUNNER_END": 21}
+JOB = {"ENV": 3, "ARG": 7, "CODE": 8, "FILE": 9, "FILE_DATA": 10, "WORKING_DIR": 11, "TIMEZONE": 12, "END": 13, "MERGE_STREAMS": 24, "CONTRACT": 14, "INPUTS": 15, "VARIABLES": 16, "IMPORT_RESTRICT": 17, "IMPORT_ALLOWED": 18, "VALUE_MAX": 19, "CONTENT_MAX": 20, "RUNNER_END": 21}
 VALUE = ["", "STARTED", "INVALID", "JSON", "END", "ERROR", "ERROR_TYPE", "ERROR_MESSAGE", "ERROR_TRACEBACK", "ERROR_SOURCE_LINE", "ERROR_HINT",
          "ERROR_POSITION", "ERROR_END", "DISPLAY", "DISPLAY_DATA", "DISPLAY_END", "NOTE"]
 VALUE_ERRORS = {1: "NOT_SERIALIZABLE", 2: "TOO_LARGE", 3: "TOO_DEEP", 4: "CIRCULAR"}
@@ -21,6 +22,7 @@ COMMANDS = {
     "python": ["/usr/bin/python3", "-u", "-X", "utf8", str(ROOT / "inside/python/runner.py")],
     "javascript": ["node", "--experimental-vm-modules", str(ROOT / "inside/javascript/runner.js")],
 }
+READY = 3
 CODE_NAMES = {"python": "main.py", "javascript": "main.js"}
 
 
@@ -37,14 +39,31 @@ class Outcome:
         self.displays = []
 
 
+def record(name, data=b""):
+    return struct.pack("<II", JOB[name], len(data)) + data
+
+
+def pieces(name, data):
+    return [record(name, data[at:at + PIECE]) for at in range(0, len(data), PIECE)]
+
+
+def body(code=b"", args=(), files=(), env=(), timezone=None, working_dir=None, merge=False):
+    """What comes before the runner's part for a runner that waits. files: (path, bytes) or (path, bytes, executable)."""
+    out = [record("ENV", f"{name}={value}".encode()) for name, value in env]
+    out += [record("MERGE_STREAMS")] if merge else []
+    out += [record("ARG", arg.encode()) for arg in args] + pieces("CODE", code)
+    for path, content, *executable in files:
+        out += [record("FILE", bytes([any(executable)]) + path.encode()), *pieces("FILE_DATA", content)]
+    out += [record("TIMEZONE", timezone.encode())] if timezone else []
+    out += [record("WORKING_DIR", working_dir.encode())] if working_dir else []
+    return b"".join([*out, record("END")])
+
+
 def job(contract="AUTO", inputs=None, variables=None, allowed=None, value_max=1 << 20, content_max=16 << 20):
     """The runner's part of a job. inputs, variables: JSON text or None; allowed: list of modules, None = no policy."""
-    def record(name, data=b""):
-        return struct.pack("<II", JOB[name], len(data)) + data
     out = [record("CONTRACT", bytes([CONTRACTS[contract]]))]
     for name, text in (("INPUTS", inputs), ("VARIABLES", variables)):
-        data = (text or "").encode()
-        out += [record(name, data[at:at + PIECE]) for at in range(0, len(data), PIECE)]
+        out += pieces(name, (text or "").encode())
     if allowed is not None:
         out.append(record("IMPORT_RESTRICT"))
         out += [record("IMPORT_ALLOWED", name.encode()) for name in allowed]
@@ -102,48 +121,80 @@ def _take(data):
     return out
 
 
-def run(language, code, *, args=(), stdin=b"", timeout=30, files=(), env=None, command=None, code_name=None, **how):
+class Pipes:
+    """Descriptors 3, 4 and 5 of a runner, and its report."""
+
+    def __init__(self):
+        (self.job_out, self.job), (self.report, self.report_in), (self.value, self.value_in) = os.pipe(), os.pipe(), os.pipe()
+
+    def inherit(self):
+        passed = [os.dup(fd) for fd in (self.job_out, self.report_in, self.value_in)]
+        for number, fd in enumerate(passed, 3):
+            os.dup2(fd, number)
+        os.closerange(6, 256)
+
+    def close_inner(self):
+        for fd in (self.job_out, self.report_in, self.value_in):
+            os.close(fd)
+
+    def feed(self, data):
+        with open(self.job, "wb") as pipe:
+            try:
+                pipe.write(data)
+            except BrokenPipeError:
+                pass
+
+
+def start(command, folder, env=None):
+    """A runner that has its pipes: (process, pipes)."""
+    pipes = Pipes()
+    process = subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=pipes.inherit,
+                               close_fds=False, env={**os.environ, **(env or {})})
+    pipes.close_inner()
+    return process, pipes
+
+
+def finish(process, pipes, data, stdin=b"", timeout=30):
+    """Sends the job, and reads everything: what the report pipe said, and the outcome."""
+    said = {}
+
+    def drain(name, fd):
+        with open(fd, "rb") as pipe:
+            said[name] = pipe.read()
+    threads = [threading.Thread(target=pipes.feed, args=(data,)), threading.Thread(target=drain, args=("report", pipes.report)),
+               threading.Thread(target=drain, args=("value", pipes.value))]
+    for thread in threads:
+        thread.start()
+    try:
+        stdout, stderr = process.communicate(stdin, timeout=timeout)
+    finally:
+        process.kill()
+        process.wait()
+    for thread in threads:
+        thread.join(10)
+    out = _take(said["value"])
+    out.exit_code, out.stdout, out.stderr = process.returncode, stdout, stderr
+    return said["report"], out
+
+
+def await_ready(pipes):
+    said = os.read(pipes.report, 4096)
+    assert said == struct.pack("<II", READY, 0), said
+
+
+def run(language, code, *, args=(), stdin=b"", timeout=30, files=(), env=None, command=None, code_name=None, waits=False, **how):
     """Runs code; how: see job(). files: (path, bytes) put beside the code before. The folder is the working directory."""
+    code = code if isinstance(code, bytes) else code.encode()
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / (code_name or CODE_NAMES[language])
-        path.write_bytes(code if isinstance(code, bytes) else code.encode())
-        for name, content in files:
+        command = command or COMMANDS[language]
+        if waits:
+            process, pipes = start([*command, f"--wait={path}"], folder, env)
+            await_ready(pipes)
+            report, out = finish(process, pipes, body(code, args, files) + job(**how), stdin, timeout)
+            assert len(report) == 40 * (1 + len(files)), f"not the stamps of code and files: {report}"
+            return out
+        for name, content in [(path.name, code), *files]:
             (pathlib.Path(folder) / name).parent.mkdir(parents=True, exist_ok=True)
             (pathlib.Path(folder) / name).write_bytes(content)
-        job_out, job_in = os.pipe()
-        value_out, value_in = os.pipe()
-
-        def inherit():
-            source_job, source_value = os.dup(job_out), os.dup(value_in)
-            os.dup2(source_job, 3)
-            os.dup2(source_value, 5)
-            os.closerange(6, 256)
-        process = subprocess.Popen([*(command or COMMANDS[language]), str(path), *args], cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, preexec_fn=inherit, close_fds=False, env={**os.environ, **(env or {})})
-        os.close(job_out)
-        os.close(value_in)
-        value, bytes_of_job = [], job(**how)
-
-        def feed():
-            with open(job_in, "wb") as pipe:
-                try:
-                    pipe.write(bytes_of_job)
-                except BrokenPipeError:
-                    pass
-
-        def drain():
-            with open(value_out, "rb") as pipe:
-                value.append(pipe.read())
-        threads = [threading.Thread(target=feed), threading.Thread(target=drain)]
-        for thread in threads:
-            thread.start()
-        try:
-            stdout, stderr = process.communicate(stdin, timeout=timeout)
-        finally:
-            process.kill()
-            process.wait()
-        for thread in threads:
-            thread.join(10)
-        out = _take(value[0])
-        out.exit_code, out.stdout, out.stderr = process.returncode, stdout, stderr
-        return out
+        return finish(*start([*command, str(path), *args], folder, env), job(**how), stdin, timeout)[1]

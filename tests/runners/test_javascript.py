@@ -17,8 +17,20 @@ COMMAND = [NODE, *direct.COMMANDS["javascript"][1:]]
 RUNNER = str(direct.ROOT / "inside/javascript")
 
 
+WAYS = {"fresh": False, "waiting": True}
+
+
+@pytest.fixture(autouse=True, params=WAYS)
+def way(request, monkeypatch):
+    """Each test is run by an interpreter that starts with its job, and by one that waited for it."""
+    monkeypatch.setattr(f"{__name__}.waits", WAYS[request.param])
+
+
+waits = False
+
+
 def run(code, **how):
-    return direct.run("javascript", code, command=COMMAND, **how)
+    return direct.run("javascript", code, command=COMMAND, waits=waits, **how)
 
 
 def check_error(error, want, stderr):
