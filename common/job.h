@@ -2,9 +2,9 @@
  *
  * A record is an 8-byte header (type and length, both 32-bit little-endian) and `length` bytes. Simple enough that a runner in
  * any language reads it with its standard library. The spawner writes the head (from its runtime config), then the server the
- * body; glovebox-start reads up to JOB_END, and a runner the rest, up to JOB_RUNNER_END. Where the head says JOB_WAIT, the interpreter is started
- * (or forked) before there is a body: glovebox-start stops at JOB_HEAD_END, and the runner does its part of the body, too. A record longer than JOB_RECORD_MAX, one of
- * an unknown type, or end of file before JOB_END ends the start with an error. */
+ * body; glovebox-start reads up to JOB_END, and a runner the rest, up to JOB_RUNNER_END. Where the head says JOB_WAIT, the interpreter is
+ * started (or forked) before there is a body: glovebox-start stops at JOB_HEAD_END, and the runner does its part of the body, too. A record
+ * longer than JOB_RECORD_MAX, one of an unknown type, or end of file before JOB_END ends the start with an error. */
 #pragma once
 
 #include "common/util.h"

@@ -36,6 +36,7 @@ static const struct RecordRule record_rules[JOB_TYPE_MAX_] = {
         [JOB_CODE_NAME] = {RECORD_HEAD, 255},
         [JOB_RUNNER] = {RECORD_HEAD, 0},
         [JOB_READ_ONLY] = {RECORD_HEAD, 0},
+        [JOB_WAIT] = {RECORD_HEAD, 0},
         [JOB_HEAD_END] = {RECORD_HEAD, 0},
         [JOB_ARG] = {RECORD_BODY, RECORD_STRING_MAX},
         [JOB_CODE] = {RECORD_BODY, JOB_RECORD_MAX, .is_data = true},
@@ -43,6 +44,7 @@ static const struct RecordRule record_rules[JOB_TYPE_MAX_] = {
         [JOB_FILE_DATA] = {RECORD_BODY, JOB_RECORD_MAX, .is_data = true},
         [JOB_WORKING_DIR] = {RECORD_BODY, RECORD_TEXT_MAX},
         [JOB_TIMEZONE] = {RECORD_BODY, 255},
+        [JOB_MERGE_STREAMS] = {RECORD_BODY, 0},
         [JOB_END] = {RECORD_BODY, 0},
 };
 
@@ -69,9 +71,8 @@ static inline int record_text(const struct RecordHandler *h, enum JobType type, 
         return h->text(h->userdata, type, h->buffer, length);
 }
 
-/* Until JOB_END. -EBADMSG: a record that has no place there or is too long. */
-static inline int records_read(const struct RecordHandler *h) {
-        unsigned part = RECORD_HEAD;
+/* The head up to JOB_HEAD_END, or the body up to JOB_END. -EBADMSG: a record that has no place there or is too long. */
+static inline int records_read_part(const struct RecordHandler *h, enum RecordPart part) {
         for (;;) {
                 uint8_t header[JOB_HEADER_SIZE];
                 int r = h->read(h->userdata, header, sizeof header);
@@ -80,12 +81,10 @@ static inline int records_read(const struct RecordHandler *h) {
                 uint32_t type = job_get_u32(header), length = job_get_u32(header + 4);
                 if (type == 0 || type >= JOB_TYPE_MAX_ || !(record_rules[type].parts & part) || length > record_rules[type].max)
                         return -EBADMSG;
-                r = record_rules[type].is_data ? record_data(h, type, length) : record_text(h, type, length);
+                r = record_rules[type].is_data ? record_data(h, (enum JobType) type, length) : record_text(h, (enum JobType) type, length);
                 if (r < 0)
                         return r;
-                if (type == JOB_HEAD_END)
-                        part = RECORD_BODY;
-                if (type == JOB_END)
+                if (type == (part == RECORD_HEAD ? JOB_HEAD_END : JOB_END))
                         return 0;
         }
 }

@@ -1,4 +1,4 @@
-/* The descriptors of a program at their numbers, the next program at the number after them, and nothing else. */
+/* The descriptors of a program at their numbers, the next program, if there is one, at the number after them, and nothing else. */
 #include <fcntl.h>
 #include <sys/syscall.h>
 
@@ -21,7 +21,7 @@ int step_descriptors(struct StepContext *c) {
                 if (r < 0)
                         return r;
         }
-        int r = move_aside(&c->program);
+        int r = c->forked ? 0 : move_aside(&c->program);
         if (r < 0)
                 return r;
         for (int i = 0; i < STEP_FD_COUNT; i++) {
@@ -29,8 +29,10 @@ int step_descriptors(struct StepContext *c) {
                         return -errno;
                 c->fds[i] = i;
         }
-        if (dup3(c->program, STEP_FD_COUNT, O_CLOEXEC) < 0)
-                return -errno;
-        c->program = STEP_FD_COUNT;
-        return syscall(SYS_close_range, STEP_FD_COUNT + 1, ~0U, 0) < 0 ? -errno : 0;
+        if (!c->forked) {
+                if (dup3(c->program, STEP_FD_COUNT, O_CLOEXEC) < 0)
+                        return -errno;
+                c->program = STEP_FD_COUNT;
+        }
+        return syscall(SYS_close_range, STEP_FD_COUNT + !c->forked, ~0U, 0) < 0 ? -errno : 0;
 }

@@ -11,7 +11,7 @@ int step_namespaces(struct StepContext *c) {
         } optional[] = {
                 {LAYER_NETWORK_NAMESPACE, CLONE_NEWNET}, {LAYER_IPC_NAMESPACE, CLONE_NEWIPC}, {LAYER_UTS_NAMESPACE, CLONE_NEWUTS},
         };
-        int flags = CLONE_NEWUSER | CLONE_NEWNS;
+        int flags = CLONE_NEWNS | (c->forked ? 0 : CLONE_NEWUSER);
         for (size_t i = 0; i < ELEMENTSOF(optional); i++)
                 if (!(c->without & LAYER_BIT(optional[i].layer)))
                         flags |= optional[i].flag;

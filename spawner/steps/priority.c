@@ -10,6 +10,8 @@
 
 int step_priority(struct StepContext *c) {
         struct sched_param parameter = {};
+        if (c->forked)
+                return 0; /* the zygote's own is this already, and the host's /proc is not to be seen from there */
         if (sched_setscheduler(0, SCHED_OTHER, &parameter) < 0)
                 return -errno;
         if (getpriority(PRIO_PROCESS, 0) < 0 && setpriority(PRIO_PROCESS, 0, 0) < 0)

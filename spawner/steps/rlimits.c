@@ -24,6 +24,8 @@ int step_rlimits(struct StepContext *c) {
         };
         for (size_t i = 0; i < ELEMENTSOF(limits); i++) {
                 struct rlimit now, new = {.rlim_cur = limits[i].soft, .rlim_max = limits[i].hard};
+                if (c->waits && limits[i].resource == RLIMIT_NICE)
+                        continue; /* the runner gives it up when it has used it */
                 if (getrlimit((__rlimit_resource_t) limits[i].resource, &now) < 0)
                         return -errno;
                 /* Nothing may be raised here; what is tighter on this machine stays. */

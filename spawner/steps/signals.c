@@ -1,4 +1,4 @@
-/* No signal ignored, handled or blocked: programs inherit that across exec. */
+/* No signal ignored, handled or blocked: programs inherit that across exec. Where there is none, the interpreter's own handlers stay. */
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -6,7 +6,7 @@
 
 int step_signals(struct StepContext *c) {
         sigset_t none;
-        for (int s = 1; s < NSIG; s++)
+        for (int s = 1; s < NSIG && !c->forked; s++)
                 signal(s, SIG_DFL); /* fails for KILL, STOP and libc's own: they have no handler of ours */
         sigemptyset(&none);
         umask(022);

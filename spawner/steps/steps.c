@@ -43,7 +43,7 @@ _Noreturn static void report(int fd, int error, const char *step) {
         _exit(n < 0 ? EXIT_NOT_STARTED + 1 : EXIT_NOT_STARTED);
 }
 
-_Noreturn void steps_run(struct StepContext *c) {
+void steps_apply(struct StepContext *c) {
         trace("");
         for (const struct Step *s = steps_table; s->name; s++) {
                 if (s->layer && (c->without & LAYER_BIT(s->layer)))
@@ -53,6 +53,10 @@ _Noreturn void steps_run(struct StepContext *c) {
                         report(c->fds[STEP_FD_REPORT], r, s->name);
                 trace(s->name);
         }
+}
+
+_Noreturn void steps_run(struct StepContext *c) {
+        steps_apply(c);
         char *argv[] = {(char *) "glovebox-start", NULL}, *envp[] = {NULL};
         syscall(SYS_execveat, c->program, "", argv, envp, AT_EMPTY_PATH);
         report(STEP_FD_REPORT, -errno, "start");

@@ -45,7 +45,9 @@ struct Step {
 
 extern const struct Step steps_table[]; /* the last has name = NULL */
 
-/* Runs the steps, then the program; reports what fails and exits. */
+/* Runs the steps; reports what fails and exits. */
+void steps_apply(struct StepContext *c);
+/* The same, then the program. */
 _Noreturn void steps_run(struct StepContext *c);
 
 int step_priority(struct StepContext *c);

@@ -26,7 +26,7 @@ static int on_read(void *userdata, void *buffer, size_t size) {
 static int on_text(void *userdata, enum JobType type, char *bytes, size_t length) {
         struct Input *in = userdata;
         bool head_only = type == JOB_EXEC || type == JOB_RUNTIME_ARG || type == JOB_CODE_NAME || type == JOB_RUNNER || type == JOB_READ_ONLY ||
-                         type == JOB_HEAD_END;
+                         type == JOB_WAIT || type == JOB_HEAD_END;
         if (in->head_ended && head_only)
                 abort();
         if (!in->head_ended && !head_only && type != JOB_ENV)
@@ -51,7 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         static char buffer[RECORD_STRING_MAX + 1];
         struct Input in = {.bytes = data, .size = size};
         const struct RecordHandler h = {.read = on_read, .text = on_text, .data = on_data, .userdata = &in, .buffer = buffer};
-        if (records_read(&h) == 0 && !in.ended)
+        if (records_read_part(&h, RECORD_HEAD) == 0 && records_read_part(&h, RECORD_BODY) == 0 && !in.ended)
                 abort();
         return 0;
 }

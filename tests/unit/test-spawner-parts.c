@@ -144,7 +144,8 @@ static int read_records(struct Seen *s, const uint8_t *bytes, size_t size) {
         static char buffer[RECORD_STRING_MAX + 1];
         const struct RecordHandler h = {.read = seen_read, .text = seen_text, .data = seen_data, .userdata = s, .buffer = buffer};
         *s = (struct Seen) {.bytes = bytes, .size = size};
-        return records_read(&h);
+        int r = records_read_part(&h, RECORD_HEAD);
+        return r < 0 ? r : records_read_part(&h, RECORD_BODY);
 }
 
 static void test_job_head(void **state) {
