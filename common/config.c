@@ -609,6 +609,13 @@ const struct CallerRule *config_caller(const struct Config *c, const char *name)
         return rule ? rule : find_caller(c, "*");
 }
 
+void config_limits(const struct Config *c, const struct Runtime *runtime, const struct Profile *profile, struct Limits *ret) {
+        *ret = c->defaults;
+        limits_overlay(ret, &runtime->defaults);
+        if (profile)
+                limits_overlay(ret, &profile->limits);
+}
+
 const struct Profile *config_profile(const struct Config *c, const char *name) {
         return find_profile(c, name);
 }

@@ -110,6 +110,8 @@ DEFINE_CLEANUP(struct Config *, config_free)
 const struct CallerRule *config_caller(const struct Config *c, const char *name);
 /* The same name out of the config, which lives as long; NULL where no caller has this slice. */
 const char *config_slice(const struct Config *c, const char *slice);
+/* What an execution has that asks for nothing: the server's defaults, the runtime's, the profile's (may be NULL). */
+void config_limits(const struct Config *c, const struct Runtime *runtime, const struct Profile *profile, struct Limits *ret);
 const struct Profile *config_profile(const struct Config *c, const char *name);
 /* "python" (the one without a version, else the first) or "python:3.11"; NULL when there is none. */
 const struct Runtime *config_runtime(const struct Config *c, const char *name);

@@ -35,6 +35,7 @@
 #define MESSAGE_SPAWNER_READY "fcbdc7dfaed440dfae81ca5c24e211ee" /* the wall stands */
 #define MESSAGE_SPAWNER_REFUSES "012472011ed449f1bbf8328e8d8d9931" /* the wall does not stand, or the machine lacks something */
 #define MESSAGE_BUILDER_DIED "44c5590df0e845ddb993dd5bc0485672" /* and all cells with it */
+#define MESSAGE_ZYGOTE_FAILED "6234185ba83649ffa94512bb6913dbc3" /* executions go on, slower */
 #define MESSAGE_LAYER_WAIVED "df76c65b9a4c4e39ae770307a2a37145" /* cells run without it */
 #define MESSAGE_SERVER_LOST "3531dea2d2624ea59f182a4b7b5e831d" /* the server's connection has ended */
 #define MESSAGE_PEER_REFUSED "dbd05822c6494cb6bed9f2d77e7899c3" /* somebody else wanted to be the server */

@@ -24,6 +24,7 @@ struct CellWorld {
         struct Builder *builder;
         struct Observer *observer;
         struct Cgroups *cgroups;
+        struct Zygote **zygotes; /* by the runtime's index in the config; NULL = none */
         char **io_max;          /* of each run leaf, as the kernel wants it */
         int start_program;      /* sealed memfd of glovebox-start */
         int own_pidns;
@@ -52,6 +53,7 @@ struct RunFds {
         size_t n;
         int fds[24];
         Glovebox__Internal__Role roles[24];
+        bool warm; /* they are of an interpreter that has waited */
 };
 
 struct MainExit {
@@ -70,7 +72,12 @@ struct CellKind {
         const char *name;
         /* Begins making the cell; cell_on_prepared is called once, later. */
         int (*prepare)(struct Cell *c);
-        /* On an error *ret_step is what failed; what was begun goes with the run or the cell. */
+        /* Its interpreter is started ahead and waits for a run; cell_fail when that cannot be. */
+        int (*warm)(struct Cell *c);
+        bool (*is_warm)(struct Cell *c);
+        /* The cell was made with other limits: now these. */
+        int (*adopt)(struct Cell *c, const struct Limits *limits);
+        /* 0 = it is started; 1 = cell_on_started comes later. On an error *ret_step is what failed; what was begun goes with the run or the cell. */
         int (*start)(struct Cell *c, const struct RunSpec *run, struct RunFds *ret, const char **ret_step);
         /* The run's processes: stop and go on. */
         int (*freeze)(struct Cell *c, bool frozen);

@@ -11,7 +11,7 @@
 #define END_TIME (10 * USEC_PER_SEC)
 
 static const char *const state_names[CELL_STATE_MAX_] = {
-        [CELL_OPENING] = "opening", [CELL_READY] = "ready",     [CELL_RUNNING] = "running",
+        [CELL_OPENING] = "opening", [CELL_READY] = "ready",     [CELL_STARTING] = "starting", [CELL_RUNNING] = "running",
         [CELL_ENDING] = "ending",   [CELL_CLOSING] = "closing", [CELL_CLOSED] = "closed",
 };
 
@@ -19,7 +19,8 @@ static const char *const state_names[CELL_STATE_MAX_] = {
 
 static const unsigned transitions[CELL_STATE_MAX_] = {
         [CELL_OPENING] = MAY(CELL_READY) | MAY(CELL_CLOSING),
-        [CELL_READY] = MAY(CELL_RUNNING) | MAY(CELL_CLOSING),
+        [CELL_READY] = MAY(CELL_STARTING) | MAY(CELL_CLOSING),
+        [CELL_STARTING] = MAY(CELL_RUNNING) | MAY(CELL_CLOSING),
         [CELL_RUNNING] = MAY(CELL_ENDING) | MAY(CELL_CLOSING),
         [CELL_ENDING] = MAY(CELL_READY) | MAY(CELL_CLOSING),
         [CELL_CLOSING] = MAY(CELL_CLOSED),
@@ -76,24 +77,48 @@ static void cell_fail(struct Cell *c, int error, const char *step) {
         cell_begin_closing(c);
 }
 
+/* The numbers of glovebox.v1.Start. */
+static uint32_t start_kind(const struct Cell *c, const struct RunFds *fds) {
+        enum { COLD = 1, READY, WARM };
+        return fds->warm ? WARM : c->pooled ? READY : COLD;
+}
+
+void cell_on_started(struct Cell *c, int error, const char *step, const struct RunFds *fds) {
+        if (c->state != CELL_STARTING)
+                return;
+        if (error < 0) {
+                cell_fail(c, error, step);
+                return;
+        }
+        cell_set_state(c, CELL_RUNNING);
+        Glovebox__Internal__RunStarted m = GLOVEBOX__INTERNAL__RUN_STARTED__INIT;
+        m.cell = c->id;
+        m.run = c->run.number;
+        m.start = start_kind(c, fds);
+        cell_send(c, FROM_SPAWNER(RUN_STARTED, run_started, &m), fds);
+        trace("spawner: RunStarted");
+}
+
 static void cell_run_now(struct Cell *c) {
         struct RunFds fds = {};
         const char *step = "";
         trace("spawner: builder's answer");
+        cell_set_state(c, CELL_STARTING);
         int r = c->kind->start(c, &c->run, &fds, &step);
-        if (r < 0) {
-                cell_fail(c, r, step);
-        } else {
-                cell_set_state(c, CELL_RUNNING);
-                Glovebox__Internal__RunStarted m = GLOVEBOX__INTERNAL__RUN_STARTED__INIT;
-                m.cell = c->id;
-                m.run = c->run.number;
-                m.start = 1; /* no pool yet: every start is cold */
-                cell_send(c, FROM_SPAWNER(RUN_STARTED, run_started, &m), &fds);
-        }
+        if (r <= 0)
+                cell_on_started(c, r, step, &fds);
         for (size_t i = 0; i < fds.n; i++)
                 close_fd(fds.fds[i]);
-        trace("spawner: RunStarted");
+}
+
+void cell_on_warm(struct Cell *c) {
+        if (c->state == CELL_READY && c->owner->on_ready)
+                c->owner->on_ready(c->owner->userdata, c);
+}
+
+void cell_on_spoiled(struct Cell *c, int error, const char *step) {
+        if (c->state < CELL_CLOSING)
+                cell_fail(c, error, step);
 }
 
 static bool ending_is_over(void *userdata) {
@@ -159,6 +184,24 @@ void cell_on_prepared(struct Cell *c, int error, const char *step) {
         cell_set_state(c, CELL_READY);
         if (c->has_run)
                 cell_run_now(c);
+        else if (c->owner->on_ready)
+                c->owner->on_ready(c->owner->userdata, c);
+}
+
+int cell_adopt(struct Cell *c, const struct CellSpec *spec, const struct CellOwner *owner) {
+        int r = c->kind->adopt(c, &spec->limits);
+        if (r < 0) {
+                cell_fail(c, r, "limits of a ready cell");
+                return r;
+        }
+        c->owner = owner;
+        c->id = spec->id;
+        c->limits = spec->limits;
+        c->pooled = true;
+        snprintf(c->tag, sizeof c->tag, "%s", spec->tag);
+        if (cell_tag(c))
+                log_step(MESSAGE_CELL_BEGUN, cell_tag(c), "Cell %" PRIu64 " was ready and is taken.", c->number);
+        return 0;
 }
 
 /* The server has lost count of this cell: it fails alone, and the others go on. */

@@ -11,6 +11,7 @@
 enum CellState {
         CELL_OPENING,  /* being made; a run may wait for that */
         CELL_READY,    /* made, no run */
+        CELL_STARTING, /* a main process is being started */
         CELL_RUNNING,  /* a main process was started; it may have ended */
         CELL_ENDING,   /* the run is being killed */
         CELL_CLOSING,  /* the cell is being destroyed */
@@ -22,6 +23,7 @@ enum CellState {
 struct CellOwner {
         void (*send)(void *userdata, Glovebox__Internal__FromSpawner *message, const struct RunFds *fds);
         void (*on_closed)(void *userdata, struct Cell *c); /* frees it */
+        void (*on_ready)(void *userdata, struct Cell *c);  /* made, and no run waits for that; may be NULL */
         void *userdata;
 };
 
@@ -40,6 +42,7 @@ struct Cell {
         char tag[CELL_TAG_MAX + 1];
         enum CellState state;
         bool has_run, lost;
+        bool pooled;                   /* it was made before anyone asked for it */
         bool told_full;                /* of this run */
         struct RunSpec run;            /* the waiting or current one */
         struct Wait ending;
@@ -57,6 +60,8 @@ struct CellSpec {
 /* Begins to make it. Whatever fails later is told by CellFailed and CellClosed. */
 int cell_new(struct CellWorld *world, const struct CellSpec *spec, const struct CellOwner *owner, struct Cell **ret);
 struct Cell *cell_free(struct Cell *c);
+/* One that was made ahead, READY and without a run, becomes what spec asks for. On an error it closes by itself. */
+int cell_adopt(struct Cell *c, const struct CellSpec *spec, const struct CellOwner *owner);
 
 /* Tells the server once for each run when a file system of the cell is full. */
 void cell_look_for_room(struct Cell *c);
@@ -71,6 +76,12 @@ void cell_refuse_run(struct Cell *c, int error, const char *step);
 
 /* Called by the kind. */
 void cell_on_prepared(struct Cell *c, int error, const char *step);
+/* fds stay the kind's. */
+void cell_on_started(struct Cell *c, int error, const char *step, const struct RunFds *fds);
+/* Its interpreter waits now. */
+void cell_on_warm(struct Cell *c);
+/* The interpreter that waits in it has failed, or ended. */
+void cell_on_spoiled(struct Cell *c, int error, const char *step);
 void cell_on_main_exit(struct Cell *c, const struct MainExit *e);
 void cell_on_lost(struct Cell *c);
 /* words follow "was". */

@@ -114,7 +114,7 @@ static void helper_run(const struct HelperPlan *plan, int socket, pid_t parent) 
                 _exit(1);
         if (privileges_confine(plan->capabilities) < 0)
                 _exit(1);
-        _exit(plan->main(socket, plan->userdata));
+        _exit(plan->main(socket, plan->main_userdata ? plan->main_userdata : plan->userdata));
 }
 
 static void helper_reap(struct Helper *h) {

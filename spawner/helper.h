@@ -12,6 +12,7 @@ struct HelperPlan {
         const char *name;
         /* Runs in the process; what it returns is its exit status. */
         int (*main)(int socket, void *userdata);
+        void *main_userdata; /* for main; NULL = userdata */
         /* fd: a descriptor that came along, taken by the handler, or -EBADF. */
         void (*on_packet)(const void *bytes, size_t size, int fd, void *userdata);
         void (*on_death)(void *userdata);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <sys/syscall.h>
 
+#include "common/job.h"
 #include "common/log.h"
 #include "spawner/builder.h"
 #include "spawner/cell.h"
@@ -16,10 +17,22 @@
 #include "spawner/slots.h"
 #include "spawner/space.h"
 #include "spawner/trace.h"
+#include "spawner/zygote.h"
 
 #define DESTROY_TIME (10 * USEC_PER_SEC)
+#define WARM_TIME (30 * USEC_PER_SEC)
+#define REPLACE_TIME (10 * USEC_PER_SEC)
 #define REMOVE_PAUSE (5 * USEC_PER_MSEC)
 #define PF_EXITING 0x4
+
+/* Of a main process that the server does not know yet. */
+enum Ahead {
+        AHEAD_NONE,      /* there is none, or the server has it */
+        AHEAD_FORKING,   /* the zygote has been asked for it */
+        AHEAD_WARMING,   /* it has not said yet that it waits */
+        AHEAD_WAITING,   /* for its job */
+        AHEAD_REPLACING, /* it is no good for the run that is wanted, and dies */
+};
 
 struct Native {
         struct Cell *cell;
@@ -34,6 +47,14 @@ struct Native {
         sd_event_source *init_source;
         struct Space space;
         struct Run run;
+        uint64_t runs;            /* so far */
+        enum Ahead ahead;
+        bool wanted;              /* cell->run waits for its main process */
+        bool alone;               /* no zygote for this run */
+        bool fork_warm;           /* what the zygote is asked for is to wait */
+        struct ZygoteFork fork;
+        struct Wait replaced;
+        sd_event_source *report, *report_deadline; /* while it warms up */
         struct Look look;
         struct FactSpec told;     /* of its machine */
         bool destroying;
@@ -145,6 +166,9 @@ static void native_on_seen(struct Look *l, enum Waiting waiting) {
 
 static bool native_is_gone(void *userdata);
 static void native_on_gone(int error, void *userdata);
+static bool native_is_replaced(void *userdata);
+static void native_on_replaced(int error, void *userdata);
+static void native_on_forked(struct ZygoteFork *f, int error, const char *step, pid_t pid);
 
 static int native_prepare(struct Cell *c) {
         struct Native *n = calloc(1, sizeof *n);
@@ -154,6 +178,8 @@ static int native_prepare(struct Cell *c) {
                 .cell = c, .slot = -1, .init = -EBADF, .init_leaf = {.dir = -EBADF, .events = -EBADF},
                 .inner = {-EBADF, -EBADF}, .outer = {-EBADF, -EBADF},
                 .gone = {.is_over = native_is_gone, .on_over = native_on_gone, .userdata = n},
+                .replaced = {.is_over = native_is_replaced, .on_over = native_on_replaced, .userdata = n},
+                .fork = {.on_forked = native_on_forked},
                 .look = {.on_seen = native_on_seen},
         };
         run_init(&n->run);
@@ -190,10 +216,17 @@ static bool init_is_dying(const struct Native *n) {
         return !end || sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) != 1 || (flags & PF_EXITING);
 }
 
+static void native_spoiled(struct Native *n, int error, const char *step);
+
 static void native_reap(struct Native *n) {
         struct MainExit e;
         if (run_reap(&n->run, &e) == 0)
                 return;
+        if (n->ahead != AHEAD_NONE) {
+                if (n->ahead != AHEAD_REPLACING && !n->destroying)
+                        native_spoiled(n, -ECHILD, "interpreter that waits");
+                return;
+        }
         if (e.signaled && e.status == SIGKILL && !n->destroying && n->cell->state == CELL_RUNNING)
                 e.init_died = init_is_dying(n);
         cell_on_main_exit(n->cell, &e);
@@ -217,25 +250,249 @@ static int give_pipes(const struct Native *n, struct RunFds *ret) {
         return 0;
 }
 
+/* Starting a main process: a zygote clones it, or it is a program of its own. Either now, for a run, or ahead, to wait for one. */
+
+static struct RunSetup run_setup(struct Native *n) {
+        struct CellWorld *world = n->cell->world;
+        return (struct RunSetup) {
+                .world = world, .runtime = &world->config->runtimes[n->cell->runtime], .cell_dir = n->cgroup->dir, .init = n->init,
+                .init_pid = n->init_pid, .slot = n->slot, .number = n->runs, .told = &n->told,
+        };
+}
+
+static struct Zygote *zygote_of(const struct Native *n) {
+        struct Zygote **zygotes = n->cell->world->zygotes;
+        return zygotes ? zygotes[n->cell->runtime] : NULL;
+}
+
+static int watch_main(struct Native *n, const char **ret_step) {
+        *ret_step = "watch the main process";
+        return sd_event_add_io(n->cell->world->event, &n->run.source, n->run.pidfd, EPOLLIN, native_on_main_exit, n);
+}
+
+static int hand_over(struct Native *n, struct RunFds *ret, const char **ret_step) {
+        n->ahead = AHEAD_NONE;
+        n->wanted = n->alone = false;
+        run_give(&n->run, ret);
+        *ret_step = "pipes of init";
+        return give_pipes(n, ret);
+}
+
+static int ask_zygote(struct Native *n, const struct RunSetup *setup, bool warm) {
+        struct ZygoteRequest request = {.warm = warm};
+        int fds[ZYGOTE_FDS_];
+        run_fill_fork(&n->run, setup, &request, fds);
+        n->fork.number = n->cell->number;
+        return zygote_fork(zygote_of(n), &n->fork, &request, fds);
+}
+
+/* 1 = it comes later. */
+static int begin_main(struct Native *n, const struct RunSpec *spec, bool wait, struct RunFds *ret, const char **ret_step) {
+        n->runs++;
+        const struct RunSetup setup = run_setup(n);
+        bool forked = !spec->fresh && !spec->probe && !spec->probe_version && !n->alone && zygote_is_ready(zygote_of(n));
+        int r = run_prepare(&n->run, &setup, spec, ret_step);
+        if (r < 0)
+                return r;
+        if (forked) {
+                *ret_step = "zygote";
+                r = ask_zygote(n, &setup, wait);
+                n->ahead = r >= 0 ? AHEAD_FORKING : n->ahead;
+                if (r != -EAGAIN)
+                        return r < 0 ? r : 1;
+        }
+        r = run_start(&n->run, &setup, spec, wait, ret_step);
+        if (r >= 0)
+                r = watch_main(n, ret_step);
+        return r < 0 || wait ? r : hand_over(n, ret, ret_step);
+}
+
+static void tell_started(struct Native *n, int error, const char *step, struct RunFds *fds) {
+        n->wanted = false;
+        cell_on_started(n->cell, error, step, fds);
+        for (size_t i = 0; i < fds->n; i++)
+                close_fd(fds->fds[i]);
+}
+
+static void begin_wanted(struct Native *n) {
+        struct RunFds fds = {};
+        const char *step = "";
+        int r = begin_main(n, &n->cell->run, false, &fds, &step);
+        if (r <= 0)
+                tell_started(n, r, step, &fds);
+}
+
+static void forget_run(struct Native *n) {
+        n->report = sd_event_source_disable_unref(n->report);
+        n->report_deadline = sd_event_source_disable_unref(n->report_deadline);
+        if (n->run.has_leaf)
+                cgroups(n)->driver->remove_leaf(n->cgroup, n->run.leaf.name);
+        run_done(&n->run);
+        n->ahead = AHEAD_NONE;
+}
+
+static bool native_is_replaced(void *userdata) {
+        struct Native *n = userdata;
+        native_reap(n);
+        return n->run.pidfd < 0 && (!n->run.has_leaf || leaf_is_populated(&n->run.leaf) == 0);
+}
+
+static void native_on_replaced(int error, void *userdata) {
+        struct Native *n = userdata;
+        if (error < 0) {
+                cell_on_spoiled(n->cell, error, "end the interpreter that waited");
+                return;
+        }
+        forget_run(n);
+        begin_wanted(n);
+}
+
+/* The one that waits is no good for the run that is wanted: it goes, and an interpreter is started in the same cell. */
+static int replace_main(struct Native *n) {
+        n->ahead = AHEAD_REPLACING;
+        n->report = sd_event_source_disable_unref(n->report);
+        int r = cgroup_freeze(n->run.leaf.dir, true);
+        int q = cgroup_kill(n->run.leaf.dir);
+        if (r >= 0 && q >= 0)
+                r = wait_start(&n->replaced, n->cell->world->event, REPLACE_TIME);
+        return q < 0 ? q : r;
+}
+
+static void native_spoiled(struct Native *n, int error, const char *step) {
+        if (!n->wanted) {
+                cell_on_spoiled(n->cell, error, step);
+                return;
+        }
+        n->alone = true; /* whatever it died of, this run does not try it again */
+        int r = n->run.has_leaf ? replace_main(n) : error;
+        if (r < 0)
+                cell_on_spoiled(n->cell, r, step);
+}
+
+/* It waits, and is wanted. */
+static int use_waiting(struct Native *n, struct RunFds *ret, const char **ret_step) {
+        const struct RunSetup setup = run_setup(n);
+        int r = run_change(&n->run, &setup, &n->cell->run, ret_step);
+        if (r < 0)
+                return r;
+        if (r > 0) {
+                ret->warm = true;
+                return hand_over(n, ret, ret_step);
+        }
+        n->wanted = true;
+        *ret_step = "end the interpreter that waited";
+        r = replace_main(n);
+        return r < 0 ? r : 1;
+}
+
+static int native_on_report(sd_event_source *s, int fd, uint32_t revents, void *userdata) {
+        struct Native *n = userdata;
+        uint8_t record[JOB_HEADER_SIZE];
+        ssize_t size = read(fd, record, sizeof record);
+        n->report = sd_event_source_disable_unref(n->report);
+        n->report_deadline = sd_event_source_disable_unref(n->report_deadline);
+        if (size != JOB_HEADER_SIZE || job_get_u32(record) != REPORT_READY || job_get_u32(record + 4) != 0) {
+                native_spoiled(n, -EPROTO, "warm up the interpreter");
+                return 0;
+        }
+        n->ahead = AHEAD_WAITING;
+        if (!n->wanted) {
+                cell_on_warm(n->cell);
+                return 0;
+        }
+        struct RunFds fds = {};
+        const char *step = "";
+        int r = use_waiting(n, &fds, &step);
+        if (r <= 0)
+                tell_started(n, r, step, &fds);
+        return 0;
+}
+
+static int native_on_report_deadline(sd_event_source *s, uint64_t usec, void *userdata) {
+        native_spoiled(userdata, -ETIMEDOUT, "warm up the interpreter");
+        return 0;
+}
+
+static int watch_report(struct Native *n) {
+        sd_event *event = n->cell->world->event;
+        int r = sd_event_add_io(event, &n->report, run_fd(&n->run, GLOVEBOX__INTERNAL__ROLE__ROLE_REPORT), EPOLLIN, native_on_report, n);
+        n->ahead = AHEAD_WARMING;
+        return r < 0 ? r : sd_event_add_time_relative(event, &n->report_deadline, CLOCK_MONOTONIC, WARM_TIME, 0, native_on_report_deadline, n);
+}
+
+/* What the cell is to run, as it was made. */
+static struct RunSpec spec_ahead(const struct Native *n) {
+        return (struct RunSpec) {.limits = n->cell->limits};
+}
+
+/* The zygote has given nothing: an interpreter of the run's own, unless it was to be ahead of one. */
+static void fork_failed(struct Native *n, int error, const char *step) {
+        n->alone = true;
+        forget_run(n);
+        if (n->wanted)
+                begin_wanted(n);
+        else
+                cell_on_spoiled(n->cell, error, step);
+}
+
+static void native_on_forked(struct ZygoteFork *f, int error, const char *step, pid_t pid) {
+        struct Native *n = CONTAINER_OF(f, struct Native, fork);
+        const struct RunSetup setup = run_setup(n);
+        const struct RunSpec spec = n->wanted && n->cell->state == CELL_STARTING && !n->fork_warm ? n->cell->run : spec_ahead(n);
+        struct RunFds fds = {};
+        if (error >= 0)
+                error = run_take_fork(&n->run, &setup, &spec, pid, &step);
+        if (error < 0 && n->run.pidfd < 0) {
+                if (error == -EPERM)
+                        zygote_distrust(zygote_of(n), "named a process that is none of its own, and is killed");
+                fork_failed(n, error, step);
+                return;
+        }
+        if (error >= 0)
+                error = watch_main(n, &step);
+        if (n->fork_warm) {
+                if (error >= 0)
+                        error = watch_report(n);
+                if (error < 0)
+                        native_spoiled(n, error, step);
+                return;
+        }
+        if (error >= 0)
+                error = hand_over(n, &fds, &step);
+        tell_started(n, error, step, &fds);
+}
+
+static int native_warm(struct Cell *c) {
+        struct Native *n = c->impl;
+        const struct RunSpec spec = spec_ahead(n);
+        const char *step = "";
+        n->fork_warm = true;
+        int r = begin_main(n, &spec, true, NULL, &step);
+        return r == 0 ? watch_report(n) : MIN(r, 0);
+}
+
+static bool native_is_warm(struct Cell *c) {
+        struct Native *n = c->impl;
+        return n->ahead == AHEAD_WAITING;
+}
+
+static int native_adopt(struct Cell *c, const struct Limits *limits) {
+        struct Native *n = c->impl;
+        const struct Limits *was = &c->limits;
+        int r = limits->workspace_bytes == was->workspace_bytes && limits->workspace_inodes == was->workspace_inodes
+                        ? 0 : space_resize(&n->space, limits->workspace_bytes, limits->workspace_inodes);
+        return r < 0 ? r : cell_bound(n->cgroup->dir, cgroups(n)->controllers, limits);
+}
+
 static int native_start(struct Cell *c, const struct RunSpec *spec, struct RunFds *ret, const char **ret_step) {
         struct Native *n = c->impl;
-        const struct RunSetup setup = {
-                .world = c->world,
-                .runtime = &c->world->config->runtimes[c->runtime],
-                .cell_dir = n->cgroup->dir,
-                .init = n->init,
-                .slot = n->slot,
-                .told = &n->told,
-        };
-        int r = run_start(&n->run, &setup, spec, ret, ret_step);
-        if (r < 0)
-                return r;
-        *ret_step = "pipes of init";
-        r = give_pipes(n, ret);
-        if (r < 0)
-                return r;
-        *ret_step = "watch the main process";
-        return sd_event_add_io(c->world->event, &n->run.source, n->run.pidfd, EPOLLIN, native_on_main_exit, n);
+        if (n->ahead == AHEAD_WAITING)
+                return use_waiting(n, ret, ret_step);
+        n->wanted = true;
+        if (n->ahead != AHEAD_NONE)
+                return 1; /* as soon as it waits */
+        n->fork_warm = false;
+        return begin_main(n, spec, false, ret, ret_step);
 }
 
 static int native_freeze(struct Cell *c, bool frozen) {
@@ -387,6 +644,12 @@ static void native_destroy_go_on(struct Native *n) {
 static void native_destroy(struct Cell *c) {
         struct Native *n = c->impl;
         n->destroying = true;
+        n->wanted = false;
+        wait_stop(&n->replaced);
+        n->report = sd_event_source_disable_unref(n->report);
+        n->report_deadline = sd_event_source_disable_unref(n->report_deadline);
+        if (n->fork.queued)
+                zygote_withdraw(zygote_of(n), &n->fork);
         /* Or a storm of cells that are closed at once would keep the builder busy for nobody. */
         builder_withdraw(c->world->builder, &n->build);
         native_destroy_go_on(n);
@@ -397,6 +660,11 @@ static void native_done(struct Cell *c) {
         if (!n)
                 return;
         wait_stop(&n->gone);
+        wait_stop(&n->replaced);
+        if (n->fork.queued)
+                zygote_withdraw(zygote_of(n), &n->fork);
+        sd_event_source_disable_unref(n->report);
+        sd_event_source_disable_unref(n->report_deadline);
         observer_forget(c->world->observer, &n->look);
         sd_event_source_disable_unref(n->init_source);
         sd_event_source_disable_unref(n->retry);
@@ -414,6 +682,9 @@ static void native_done(struct Cell *c) {
 const struct CellKind native_kind = {
         .name = "native",
         .prepare = native_prepare,
+        .warm = native_warm,
+        .is_warm = native_is_warm,
+        .adopt = native_adopt,
         .start = native_start,
         .freeze = native_freeze,
         .usage = native_usage,

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "common/log.h"
@@ -23,26 +24,19 @@
 /* The pids controller notes that its limit was met, so RLIMIT_NPROC may not be met before it. */
 #define NPROC_MARGIN 16
 #define NO_CONTROLLER UINT_MAX
+/* Below this a run gets a new interpreter: one that waits may have used more already. */
+#define MEMORY_OF_WAITING (64 * MIB)
 #define STRANGERS_PER_LOOK 256
-
-enum PipeName {
-        PIPE_STDIN,
-        PIPE_STDOUT,
-        PIPE_STDERR,
-        PIPE_JOB,
-        PIPE_REPORT,
-        PIPE_VALUE,
-        PIPE_MAX_,
-};
+#define LATE_HEAD_MAX (16 * KIB) /* beside a head that may not have been read yet: both fit into the pipe */
 
 /* inside: the end that the cell gets; 0 = it reads, 1 = it writes. */
 static const struct {
         Glovebox__Internal__Role role;
         int inside;
-} pipe_table[PIPE_MAX_] = {
-        [PIPE_STDIN] = {GLOVEBOX__INTERNAL__ROLE__ROLE_STDIN, 0},   [PIPE_STDOUT] = {GLOVEBOX__INTERNAL__ROLE__ROLE_STDOUT, 1},
-        [PIPE_STDERR] = {GLOVEBOX__INTERNAL__ROLE__ROLE_STDERR, 1}, [PIPE_JOB] = {GLOVEBOX__INTERNAL__ROLE__ROLE_JOB, 0},
-        [PIPE_REPORT] = {GLOVEBOX__INTERNAL__ROLE__ROLE_REPORT, 1}, [PIPE_VALUE] = {GLOVEBOX__INTERNAL__ROLE__ROLE_VALUE, 1},
+} pipe_table[RUN_PIPES] = {
+        [STDIN_FILENO] = {GLOVEBOX__INTERNAL__ROLE__ROLE_STDIN, 0},    [STDOUT_FILENO] = {GLOVEBOX__INTERNAL__ROLE__ROLE_STDOUT, 1},
+        [STDERR_FILENO] = {GLOVEBOX__INTERNAL__ROLE__ROLE_STDERR, 1},  [STEP_FD_JOB] = {GLOVEBOX__INTERNAL__ROLE__ROLE_JOB, 0},
+        [STEP_FD_REPORT] = {GLOVEBOX__INTERNAL__ROLE__ROLE_REPORT, 1}, [STEP_FD_VALUE] = {GLOVEBOX__INTERNAL__ROLE__ROLE_VALUE, 1},
 };
 
 static const struct {
@@ -67,51 +61,54 @@ static const struct {
         {"io.pressure", GLOVEBOX__INTERNAL__ROLE__ROLE_IO_PRESSURE, O_RDONLY, NO_CONTROLLER},
 };
 
-struct Pipes {
-        int inside[PIPE_MAX_], outside[PIPE_MAX_];
-};
-
-static void pipes_done(struct Pipes *p) {
-        for (int i = 0; i < PIPE_MAX_; i++) {
-                close_fd(p->inside[i]);
-                close_fd(p->outside[i]);
-        }
+static void give_fd(struct RunFds *fds, Glovebox__Internal__Role role, int fd) {
+        fds->roles[fds->n] = role;
+        fds->fds[fds->n++] = fd;
 }
 
 /* Owned by the cell's user, who may then open /dev/stderr again. */
-static int pipes_make(struct Pipes *p, uid_t owner, bool merge) {
-        for (int i = 0; i < PIPE_MAX_; i++) {
+static int pipes_make(struct Run *run, uid_t owner, bool merge) {
+        for (int i = 0; i < RUN_PIPES; i++) {
                 int pair[2];
-                if (i == PIPE_STDERR && merge) {
-                        p->inside[i] = fcntl(p->inside[PIPE_STDOUT], F_DUPFD_CLOEXEC, 3);
-                        if (p->inside[i] < 0)
+                if (i == STDERR_FILENO && merge) {
+                        run->inside[i] = fcntl(run->inside[STDOUT_FILENO], F_DUPFD_CLOEXEC, 3);
+                        if (run->inside[i] < 0)
                                 return -errno;
                         continue;
                 }
                 if (pipe2(pair, O_CLOEXEC) < 0)
                         return -errno;
                 /* Larger output pipes: fewer switches between program and server. What the kernel will not give is no fault. */
-                if (i == PIPE_STDOUT || i == PIPE_STDERR)
+                if (i == STDOUT_FILENO || i == STDERR_FILENO)
                         (void) fcntl(pair[0], F_SETPIPE_SZ, OUTPUT_PIPE_SIZE);
-                p->inside[i] = pair[pipe_table[i].inside];
-                p->outside[i] = pair[!pipe_table[i].inside];
+                run->inside[i] = pair[pipe_table[i].inside];
+                give_fd(&run->fds, pipe_table[i].role, pair[!pipe_table[i].inside]);
                 if (fchown(pair[0], owner, owner) < 0)
                         return -errno;
         }
         return 0;
 }
 
-static int write_head(int job, const struct Runtime *runtime, const struct RunSpec *spec) {
-        uint8_t head[JOB_HEAD_MAX];
-        size_t size;
-        int r = job_head(runtime, spec->probe_version, facts_processors(spec->limits.cpus), head, &size);
-        if (r < 0)
-                return r;
-        ssize_t n = write(job, head, size);
+static void close_inside(struct Run *run) {
+        for (int i = 0; i < RUN_PIPES; i++)
+                run->inside[i] = close_fd(run->inside[i]);
+}
+
+/* It fits into the pipe, which is empty. */
+static int write_job(const struct Run *run, const uint8_t *bytes, size_t size) {
+        ssize_t n = write(run_fd(run, GLOVEBOX__INTERNAL__ROLE__ROLE_JOB), bytes, size);
         return n == (ssize_t) size ? 0 : n < 0 ? -errno : -EIO;
 }
 
-static int open_leaf_files(const struct Run *run, unsigned controllers, struct RunFds *ret) {
+static int write_head(const struct Run *run, const struct RunSetup *setup, const struct RunSpec *spec, bool wait, bool placed) {
+        uint8_t head[1 + JOB_HEAD_MAX] = {ZYGOTE_PLACED};
+        const struct HeadSpec h = {.runtime = setup->runtime, .limits = &spec->limits, .probe_version = spec->probe_version, .wait = wait};
+        size_t size;
+        int r = job_head(&h, head + placed, &size);
+        return r < 0 ? r : write_job(run, head, placed + size);
+}
+
+static int open_leaf_files(struct Run *run, unsigned controllers) {
         for (size_t i = 0; i < ELEMENTSOF(leaf_files); i++) {
                 unsigned needed = leaf_files[i].controller;
                 if (needed != NO_CONTROLLER && (needed & ~controllers))
@@ -121,8 +118,7 @@ static int open_leaf_files(const struct Run *run, unsigned controllers, struct R
                         continue; /* an older kernel, or one that was started with psi=0 */
                 if (fd < 0)
                         return -errno;
-                ret->fds[ret->n] = fd;
-                ret->roles[ret->n++] = leaf_files[i].role;
+                give_fd(&run->fds, leaf_files[i].role, fd);
         }
         return 0;
 }
@@ -155,7 +151,7 @@ static int clone_main(struct Run *run, const struct RunSetup *setup, struct Step
 
 static int prepare_leaf(struct Run *run, const struct RunSetup *setup, const struct RunSpec *spec) {
         char name[LEAF_NAME_MAX];
-        snprintf(name, sizeof name, "run-%" PRIu64, spec->number);
+        snprintf(name, sizeof name, "run-%" PRIu64, setup->number);
         int r = leaf_make(&run->leaf, setup->cell_dir, name, setup->world->cgroups->controllers, &spec->limits);
         run->has_leaf = r >= 0;
         if (r >= 0)
@@ -163,6 +159,14 @@ static int prepare_leaf(struct Run *run, const struct RunSetup *setup, const str
         if (r >= 0 && (setup->world->cgroups->controllers & CONTROLLER_IO))
                 r = io_max_apply(run->leaf.dir, setup->world->io_max);
         return r;
+}
+
+static bool is_main(const struct CellWorld *world, pid_t pid) {
+        const struct Run *run;
+        LIST_FOREACH(run, &world->runs, entry)
+                if (run->pid == pid)
+                        return true;
+        return false;
 }
 
 /* Only where the limits are others than the cell was made for or ran with. */
@@ -177,7 +181,11 @@ static int render_facts(const struct RunSetup *setup, const struct Limits *limit
         return 1;
 }
 
-static int start_main(struct Run *run, const struct RunSetup *setup, const struct RunSpec *spec, const struct Pipes *pipes) {
+static uint64_t processes_bound(const struct RunSetup *setup, const struct Limits *limits) {
+        return limits->max_processes + (setup->world->cgroups->controllers & CONTROLLER_PIDS ? NPROC_MARGIN : 0);
+}
+
+static int start_main(struct Run *run, const struct RunSetup *setup, const struct RunSpec *spec, bool wait) {
         struct FactTexts facts _cleanup_(facts_done) = {};
         int r = render_facts(setup, &spec->limits, &facts);
         if (r < 0)
@@ -185,55 +193,180 @@ static int start_main(struct Run *run, const struct RunSetup *setup, const struc
         struct StepContext context = {
                 .init = setup->init,
                 .user = slot_inside_user(setup->slot),
-                .max_processes = spec->limits.max_processes + (setup->world->cgroups->controllers & CONTROLLER_PIDS ? NPROC_MARGIN : 0),
+                .max_processes = run->max_processes,
                 .program = spec->probe ? setup->world->probe_program : setup->world->start_program,
                 .without = setup->world->without | spec->without,
                 .seccomp = setup->world->seccomp,
                 .facts = r > 0 ? &facts : NULL,
                 .core_scheduling = setup->world->core_scheduling,
                 .landlock_abi = setup->world->landlock_abi,
-                .fds = {pipes->inside[PIPE_STDIN], pipes->inside[PIPE_STDOUT], pipes->inside[PIPE_STDERR], pipes->inside[PIPE_JOB],
-                        pipes->inside[PIPE_REPORT], pipes->inside[PIPE_VALUE]},
+                .waits = wait,
         };
-        return clone_main(run, setup, &context);
+        memcpy(context.fds, run->inside, sizeof context.fds);
+        r = clone_main(run, setup, &context);
+        close_inside(run);
+        return r;
 }
 
-static void give_pipes(struct Pipes *pipes, struct RunFds *ret) {
-        for (int i = 0; i < PIPE_MAX_; i++) {
-                if (pipes->outside[i] < 0)
-                        continue;
-                ret->roles[ret->n] = pipe_table[i].role;
-                ret->fds[ret->n++] = TAKE_FD(pipes->outside[i]);
-        }
+/* What main is not there for to do itself. In the cell's namespaces its user's root may, as with the step of the same name. */
+static int change_facts(const struct RunSetup *setup, const struct Limits *limits) {
+        struct FactTexts facts _cleanup_(facts_done) = {};
+        int status, r = setup->world->without & LAYER_BIT(LAYER_MASKED_PROC) ? 0 : render_facts(setup, limits, &facts);
+        if (r <= 0)
+                return r;
+        pid_t pid = fork();
+        if (pid == 0)
+                _exit(setns(setup->init, CLONE_NEWUSER | CLONE_NEWNS) < 0 ? errno : -facts_rewrite(&facts));
+        if (pid < 0)
+                return -errno;
+        while (waitpid(pid, &status, 0) < 0)
+                if (errno != EINTR)
+                        return -errno;
+        return WIFEXITED(status) ? -WEXITSTATUS(status) : -EIO;
 }
 
-int run_start(struct Run *run, const struct RunSetup *setup, const struct RunSpec *spec, struct RunFds *ret, const char **ret_step) {
-        struct Pipes pipes _cleanup_(pipes_done);
-        for (int i = 0; i < PIPE_MAX_; i++)
-                pipes.inside[i] = pipes.outside[i] = -EBADF;
+int run_prepare(struct Run *run, const struct RunSetup *setup, const struct RunSpec *spec, const char **ret_step) {
         *ret_step = "cgroup of the run";
         int r = prepare_leaf(run, setup, spec);
         if (r >= 0)
-                r = open_leaf_files(run, setup->world->cgroups->controllers, ret);
+                r = open_leaf_files(run, setup->world->cgroups->controllers);
         if (r < 0)
                 return r;
+        run->limits = spec->limits;
+        run->max_processes = processes_bound(setup, &spec->limits);
         trace("spawner: cgroup of the run");
         *ret_step = "pipes";
-        r = pipes_make(&pipes, slot_host_user(setup->world->slots, setup->slot), spec->merge_streams);
-        if (r < 0)
-                return r;
+        r = pipes_make(run, slot_host_user(setup->world->slots, setup->slot), spec->merge_streams);
         trace("spawner: pipes");
+        return r;
+}
+
+int run_start(struct Run *run, const struct RunSetup *setup, const struct RunSpec *spec, bool wait, const char **ret_step) {
         *ret_step = "job";
-        r = spec->probe ? 0 : write_head(pipes.outside[PIPE_JOB], setup->runtime, spec);
+        int r = spec->probe ? 0 : write_head(run, setup, spec, wait, false);
         if (r < 0)
                 return r;
         *ret_step = "clone the main process";
         trace("spawner: job's head");
-        r = start_main(run, setup, spec, &pipes);
+        r = start_main(run, setup, spec, wait);
         trace("spawner: clone main");
-        if (r >= 0)
-                give_pipes(&pipes, ret);
         return r;
+}
+
+void run_fill_fork(const struct Run *run, const struct RunSetup *setup, struct ZygoteRequest *request, int fds[ZYGOTE_FDS_]) {
+        request->user = slot_inside_user(setup->slot);
+        request->max_processes = run->max_processes;
+        fds[ZYGOTE_INIT] = setup->init;
+        memcpy(fds + ZYGOTE_PIPES, run->inside, sizeof run->inside);
+}
+
+static int pid_namespace(pid_t pid, struct stat *ret) {
+        char path[32];
+        snprintf(path, sizeof path, "/proc/%d/ns/pid", pid);
+        return stat(path, ret) < 0 ? -errno : 0;
+}
+
+/* The zygote says only a number. */
+static int look_at_fork(const struct RunSetup *setup, pid_t pid, int pidfd) {
+        siginfo_t info = {};
+        struct stat theirs, cells;
+        if (is_main(setup->world, pid) || waitid(P_PIDFD, (id_t) pidfd, &info, WEXITED | WNOHANG | WNOWAIT) < 0)
+                return -EPERM;
+        int r = pid_namespace(pid, &theirs);
+        if (r >= 0)
+                r = pid_namespace(setup->init_pid, &cells);
+        return r < 0 ? r : theirs.st_ino == cells.st_ino && theirs.st_dev == cells.st_dev ? 0 : -EPERM;
+}
+
+static int place(const struct Run *run, pid_t pid) {
+        char text[16];
+        snprintf(text, sizeof text, "%d", pid);
+        return write_file_at(run->leaf.dir, "cgroup.procs", text);
+}
+
+int run_take_fork(struct Run *run, const struct RunSetup *setup, const struct RunSpec *spec, pid_t pid, const char **ret_step) {
+        *ret_step = "look at the forked process";
+        _cleanup_close_ int pidfd = pid > 0 ? (int) syscall(SYS_pidfd_open, pid, 0) : -1;
+        if (pidfd < 0)
+                return pid > 0 ? -errno : -EPERM;
+        int r = look_at_fork(setup, pid, pidfd);
+        if (r < 0)
+                return r;
+        run->pid = pid;
+        run->pidfd = TAKE_FD(pidfd);
+        LIST_INSERT_HEAD(&setup->world->runs, run, entry);
+        *ret_step = "place the forked process";
+        r = place(run, pid);
+        if (r < 0)
+                return r;
+        *ret_step = "facts";
+        r = change_facts(setup, &spec->limits);
+        if (r < 0)
+                return r;
+        *ret_step = "job";
+        close_inside(run);
+        return write_head(run, setup, spec, false, true);
+}
+
+/* Whoever waits has used some memory, and was told how many processes it may have. */
+static bool can_change(const struct Run *run, const struct RunSetup *setup, const struct RunSpec *spec) {
+        uint64_t bound = processes_bound(setup, &spec->limits);
+        bool counted = setup->world->cgroups->controllers & CONTROLLER_PIDS;
+        if (spec->fresh || spec->probe || spec->probe_version)
+                return false;
+        if (counted ? bound > run->max_processes : bound != run->max_processes)
+                return false;
+        if (spec->limits.memory_bytes != run->limits.memory_bytes &&
+            (spec->limits.memory_bytes < MEMORY_OF_WAITING || job_tells_memory(setup->runtime)))
+                return false;
+        return !spec->merge_streams || setup->runtime->zygote;
+}
+
+static int change_leaf(struct Run *run, const struct RunSetup *setup, const struct Limits *limits) {
+        unsigned controllers = setup->world->cgroups->controllers;
+        if (run->limits.memory_bytes == limits->memory_bytes && run->limits.cpus == limits->cpus && run->limits.max_processes == limits->max_processes)
+                return 0;
+        int r = leaf_change(&run->leaf, controllers, limits);
+        return r < 0 ? r : cell_share(setup->cell_dir, controllers, limits);
+}
+
+int run_change(struct Run *run, const struct RunSetup *setup, const struct RunSpec *spec, const char **ret_step) {
+        if (!can_change(run, setup, spec))
+                return 0;
+        *ret_step = "cgroup of the run";
+        int r = change_leaf(run, setup, &spec->limits);
+        if (r >= 0) {
+                *ret_step = "facts";
+                r = change_facts(setup, &spec->limits);
+        }
+        if (r >= 0 && (spec->merge_streams || facts_processors(spec->limits.cpus) != facts_processors(run->limits.cpus))) {
+                uint8_t late[JOB_HEAD_MAX];
+                const struct HeadSpec h = {.runtime = setup->runtime, .limits = &spec->limits, .merge_streams = spec->merge_streams};
+                size_t size;
+                *ret_step = "job";
+                r = job_late_head(&h, late, &size);
+                if (r >= 0 && size > LATE_HEAD_MAX)
+                        return 0;
+                if (r >= 0)
+                        r = write_job(run, late, size);
+        }
+        if (r < 0)
+                return r;
+        run->limits = spec->limits;
+        return 1;
+}
+
+void run_give(struct Run *run, struct RunFds *ret) {
+        for (size_t i = 0; i < run->fds.n; i++)
+                give_fd(ret, run->fds.roles[i], run->fds.fds[i]);
+        run->fds.n = 0;
+}
+
+int run_fd(const struct Run *run, Glovebox__Internal__Role role) {
+        for (size_t i = 0; i < run->fds.n; i++)
+                if (run->fds.roles[i] == role)
+                        return run->fds.fds[i];
+        return -EBADF;
 }
 
 static void run_forget_pid(struct Run *run) {
@@ -270,14 +403,6 @@ int run_reap(struct Run *run, struct MainExit *ret) {
         return 1;
 }
 
-static bool is_main(const struct CellWorld *world, pid_t pid) {
-        const struct Run *run;
-        LIST_FOREACH(run, &world->runs, entry)
-                if (run->pid == pid)
-                        return true;
-        return false;
-}
-
 /* It has a number in a pid namespace below ours, too. */
 static bool is_in_cell(pid_t pid) {
         char path[32], text[4096];
@@ -304,6 +429,8 @@ void run_reap_strangers(struct CellWorld *world) {
 
 void run_init(struct Run *run) {
         *run = (struct Run) {.pidfd = -EBADF, .leaf = {.dir = -EBADF, .events = -EBADF}};
+        for (int i = 0; i < RUN_PIPES; i++)
+                run->inside[i] = -EBADF;
 }
 
 void run_done(struct Run *run) {
@@ -311,6 +438,9 @@ void run_done(struct Run *run) {
         run_forget_pid(run);
         run->pidfd = close_fd(run->pidfd);
         leaf_done(&run->leaf);
+        close_inside(run);
+        for (size_t i = 0; i < run->fds.n; i++)
+                close_fd(run->fds.fds[i]);
         run_init(run);
 }
 

@@ -6,6 +6,10 @@
 #include "spawner/cell-kind.h"
 #include "spawner/facts.h"
 #include "spawner/limits/leaf.h"
+#include "spawner/steps/steps.h"
+#include "spawner/zygote-wire.h"
+
+#define RUN_PIPES STEP_FD_COUNT
 
 struct Run {
         LIST_ENTRY(Run) entry;  /* in the world's list while pid is not 0 */
@@ -14,6 +18,10 @@ struct Run {
         int pidfd;              /* of the main process, until it is reaped */
         pid_t pid;              /* of the main process, until it is reaped or left */
         sd_event_source *source;
+        struct RunFds fds;      /* for the server, until it has them: files of the leaf, outer ends of pipes */
+        int inside[RUN_PIPES];  /* inner ends, until main has them; by the number they get there */
+        struct Limits limits;   /* in force in the leaf */
+        uint64_t max_processes; /* RLIMIT_NPROC of main */
 };
 
 struct RunSetup {
@@ -21,13 +29,27 @@ struct RunSetup {
         const struct Runtime *runtime;
         int cell_dir;           /* the cell's cgroup folder */
         int init;               /* pidfd of the cell's init */
+        pid_t init_pid;
+        uint64_t number;        /* of the cell's runs, from 1 */
         int slot;
         struct FactSpec *told;  /* what the cell was told of its machine last */
 };
 
 void run_init(struct Run *r);
-/* On an error *ret_step is what failed; run_done cleans up. */
-int run_start(struct Run *r, const struct RunSetup *setup, const struct RunSpec *spec, struct RunFds *ret, const char **ret_step);
+/* On an error of these *ret_step is what failed; run_done cleans up. First of all the leaf and the pipes: */
+int run_prepare(struct Run *r, const struct RunSetup *setup, const struct RunSpec *spec, const char **ret_step);
+/* then either a main process of our own, whose program is glovebox-start; wait: the interpreter is to wait for its job; */
+int run_start(struct Run *r, const struct RunSetup *setup, const struct RunSpec *spec, bool wait, const char **ret_step);
+/* or one that a zygote clones for these descriptors, */
+void run_fill_fork(const struct Run *r, const struct RunSetup *setup, struct ZygoteRequest *request, int fds[ZYGOTE_FDS_]);
+/* and that is taken once it is found to be a child of ours, in this cell, that is nobody's yet: else -EPERM. */
+int run_take_fork(struct Run *r, const struct RunSetup *setup, const struct RunSpec *spec, pid_t pid, const char **ret_step);
+/* Main waits: what this run has otherwise than main was started for is changed. 0 = some of it cannot be, 1 = it is as it should be. */
+int run_change(struct Run *r, const struct RunSetup *setup, const struct RunSpec *spec, const char **ret_step);
+/* The descriptors for the server become the caller's. */
+void run_give(struct Run *r, struct RunFds *ret);
+/* One of them, which stays the run's; or -EBADF. */
+int run_fd(const struct Run *r, Glovebox__Internal__Role role);
 /* Reaps the main process if it has ended: 1 and *ret, else 0. */
 int run_reap(struct Run *r, struct MainExit *ret);
 void run_done(struct Run *r);

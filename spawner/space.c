@@ -3,8 +3,10 @@
 #include "spawner/space.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
+#include <sys/mount.h>
 #include <sys/vfs.h>
 
 #include "common/open-within.h"
@@ -36,6 +38,26 @@ int space_open(struct Space *s, pid_t init, int init_pidfd) {
                 s->fds[i] = open_within(root, places[i], O_PATH | O_DIRECTORY, 0, WITHIN_BENEATH | WITHIN_NO_SYMLINKS);
                 if (s->fds[i] < 0)
                         return s->fds[i];
+        }
+        return 0;
+}
+
+static int set_number(int fs, const char *key, uint64_t n) {
+        char text[32];
+        snprintf(text, sizeof text, "%" PRIu64, n);
+        return fsconfig(fs, FSCONFIG_SET_STRING, key, text, 0) < 0 ? -errno : 0;
+}
+
+int space_resize(const struct Space *s, uint64_t bytes, uint64_t inodes) {
+        for (size_t i = 0; i < SPACES_MAX; i++) {
+                _cleanup_close_ int fs = fspick(s->fds[i], "", FSPICK_EMPTY_PATH | FSPICK_CLOEXEC);
+                int r = fs < 0 ? -errno : set_number(fs, "size", space_bytes(i, bytes));
+                if (r >= 0)
+                        r = set_number(fs, "nr_inodes", space_inodes(i, inodes));
+                if (r >= 0 && fsconfig(fs, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) < 0)
+                        r = -errno;
+                if (r < 0)
+                        return r;
         }
         return 0;
 }

@@ -28,6 +28,7 @@
 #include "spawner/machine.h"
 #include "spawner/message.h"
 #include "spawner/observer.h"
+#include "spawner/pool.h"
 #include "spawner/privileges.h"
 #include "spawner/probing.h"
 #include "spawner/program.h"
@@ -35,6 +36,7 @@
 #include "spawner/steps/steps.h"
 #include "spawner/template.h"
 #include "spawner/userns.h"
+#include "spawner/zygote.h"
 
 #define STOP_TIME (12 * USEC_PER_SEC)
 #define LOOK_PAUSE (500 * USEC_PER_MSEC)
@@ -62,6 +64,8 @@ struct Spawner {
         struct Connection *connection;
         uid_t server_uid;
         uint64_t max_cells;
+        struct Pool *pool;
+        struct Zygote *zygotes[RUNTIMES_MAX];
         size_t n_cells;
         LIST_HEAD(, Cell) cells;
         bool stopping;
@@ -91,11 +95,23 @@ static void drop_cell(struct Spawner *s, struct Cell *c) {
         cell_free(c);
 }
 
+static bool has_cells(const struct Spawner *s) {
+        return s->n_cells > 0 || (s->pool && !pool_is_empty(s->pool));
+}
+
+static void exit_if_empty(struct Spawner *s) {
+        if (s->stopping && !has_cells(s))
+                sd_event_exit(s->world.event, 0);
+}
+
 static void spawner_on_closed(void *userdata, struct Cell *c) {
         struct Spawner *s = userdata;
         drop_cell(s, c);
-        if (s->stopping && s->n_cells == 0)
-                sd_event_exit(s->world.event, 0);
+        exit_if_empty(s);
+}
+
+static void spawner_on_pool_closed(void *userdata) {
+        exit_if_empty(userdata);
 }
 
 /* What the server says. Cells that are not there have closed by themselves: the server learns of it in a moment. */
@@ -188,7 +204,8 @@ static int on_open_cell(void *userdata, const struct CellSpec *spec) {
                 refuse_cell(s, spec->id, r, "interpreter");
                 return 0;
         }
-        r = cell_new(&s->world, spec, &s->owner, &c);
+        c = pool_take(s->pool, spec, &s->owner);
+        r = c ? 0 : cell_new(&s->world, spec, &s->owner, &c);
         if (r < 0) {
                 if (log_limit_pass(&s->world.complaints))
                         log_event(LOG_ERR, MESSAGE_CELL_FAILED, r, spec->tag, "Failed to begin a cell: %m");
@@ -431,7 +448,7 @@ static int start_cgroups(struct Spawner *s, const struct SpawnerSetup *setup, ch
 
 /* Descriptors of one cell while it runs: cgroup folders, their events, pidfds, file systems, pipes of init; and for a moment all those that go to
  * the server. */
-#define DESCRIPTORS_PER_CELL 14
+#define DESCRIPTORS_PER_CELL 32
 #define DESCRIPTORS_ASIDE 256
 
 static uint64_t cells_by_descriptors(void) {
@@ -525,6 +542,28 @@ static int give_up_exec(struct Spawner *s) {
         return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
 }
 
+static int start_zygotes(struct Spawner *s, const struct Config *config) {
+        for (size_t i = 0; i < config->n_runtimes; i++) {
+                const struct ZygotePlan plan = {.world = &s->world, .runtime = &config->runtimes[i], .index = (unsigned) i, .userns = s->usernses[i]};
+                bool wanted = config->runtimes[i].zygote && builder_exec_error(s->world.builder, (unsigned) i) == 0;
+                int r = wanted ? zygote_new(s->world.event, &plan, &s->zygotes[i]) : 0;
+                if (r < 0)
+                        return r;
+        }
+        s->world.zygotes = s->zygotes;
+        return 0;
+}
+
+/* After the wall has been attacked, and with what it is. */
+static int start_pool(struct Spawner *s, const struct Config *config, char **ret_error) {
+        int r = start_zygotes(s, config);
+        if (r >= 0)
+                r = pool_new(&s->world, s->max_cells, spawner_on_pool_closed, s, &s->pool);
+        if (r >= 0)
+                s->max_cells -= pool_max(s->pool);
+        return r < 0 ? complain(ret_error, r, "cannot begin to make cells ahead: %s", strerror(-r)) : 0;
+}
+
 static int spawner_start(struct Spawner *s, const struct SpawnerSetup *setup, char **ret_error) {
         const struct Config *config = setup->config;
         if (config->n_runtimes > RUNTIMES_MAX)
@@ -565,6 +604,9 @@ static int spawner_start(struct Spawner *s, const struct SpawnerSetup *setup, ch
         if (r >= 0)
                 r = give_up_exec(s);
         if (r < 0 || setup->check)
+                return r;
+        r = start_pool(s, config, ret_error);
+        if (r < 0)
                 return r;
         r = sd_event_add_io(setup->event, &s->accepting, s->listener, EPOLLIN, spawner_on_accept, s);
         /* Without descriptors accept fails again and again: at a bearable pace. */
@@ -620,7 +662,9 @@ void spawner_stop(struct Spawner *s) {
         s->accepting = sd_event_source_disable_unref(s->accepting);
         s->connection = connection_free(s->connection);
         orphan_cells(s);
-        if (s->n_cells == 0 ||
+        if (s->pool)
+                pool_stop(s->pool);
+        if (!has_cells(s) ||
             sd_event_add_time_relative(s->world.event, &s->stop_deadline, CLOCK_MONOTONIC, STOP_TIME, 0, spawner_on_stop_deadline, s) < 0)
                 sd_event_exit(s->world.event, 0);
 }
@@ -635,6 +679,9 @@ struct Spawner *spawner_free(struct Spawner *s) {
         struct Cell *c;
         while ((c = LIST_FIRST(&s->cells)))
                 drop_cell(s, c);
+        pool_free(s->pool);
+        for (size_t i = 0; i < RUNTIMES_MAX; i++)
+                zygote_free(s->zygotes[i]);
         builder_free(s->world.builder);
         observer_free(s->world.observer);
         if (s->world.cgroups)
@@ -656,6 +703,11 @@ struct Spawner *spawner_free(struct Spawner *s) {
 
 void spawner_reload_caps(struct Spawner *s, const struct Config *config) {
         take_caps(s, config);
+        if (s->pool)
+                pool_reload(s->pool, config);
+        for (size_t i = 0; i < RUNTIMES_MAX; i++)
+                if (s->zygotes[i])
+                        zygote_renew(s->zygotes[i]);
         if (s->world.cgroups->driver->set_caps)
                 s->world.cgroups->driver->set_caps(s->world.cgroups, &config->caps);
 }

@@ -155,10 +155,7 @@ static int check_limits(struct Check *c) {
                 if (r != 0)
                         return r;
         }
-        *l = c->config->defaults;
-        limits_overlay(l, &c->plan->runtime->defaults);
-        if (profile)
-                limits_overlay(l, &profile->limits);
+        config_limits(c->config, c->plan->runtime, profile, l);
         limits_overlay(l, &c->request->limits);
         /* An operator's default above the operator's cap: the cap holds. */
         limits_clamp(l, &c->plan->runtime->caps);

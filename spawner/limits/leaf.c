@@ -77,6 +77,10 @@ int leaf_make(struct Leaf *l, int cell_dir, const char *name, unsigned controlle
         return 0;
 }
 
+int leaf_change(const struct Leaf *l, unsigned controllers, const struct Limits *limits) {
+        return leaf_limit(l->dir, controllers, limits);
+}
+
 void leaf_done(struct Leaf *l) {
         l->dir = close_fd(l->dir);
         l->events = close_fd(l->events);

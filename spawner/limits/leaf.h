@@ -14,6 +14,8 @@ struct Leaf {
 
 /* Makes it with its limits; limits = NULL: the small fixed ones of `init`. */
 int leaf_make(struct Leaf *l, int cell_dir, const char *name, unsigned controllers, const struct Limits *limits);
+/* Others than it was made with. */
+int leaf_change(const struct Leaf *l, unsigned controllers, const struct Limits *limits);
 void leaf_done(struct Leaf *l);
 /* 1 = a live process is in it, 0 = none. */
 int leaf_is_populated(const struct Leaf *l);

@@ -1,0 +1,328 @@
+/* Cells that are made before anyone asks for them, a stock for each runtime.
+ *
+ * How many: between the config's pool-min and pool-max, by demand. Whoever comes in vain doubles the goal; what was not needed for a while
+ * halves it. When: a cell costs some milliseconds of a processor, which executions that run are not to pay. So the pool makes a few at a time, by
+ * a builder that is nicer than what runs, and only when no execution has been started for a moment, unless half of the goal is gone. */
+#include "spawner/pool.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "common/log.h"
+
+#define MAKING_MAX 2
+#define QUIET (5 * USEC_PER_MSEC)    /* since a cell was taken */
+#define REVIEW (10 * USEC_PER_SEC)
+#define PAUSE_MIN (100 * USEC_PER_MSEC) /* after one could not be made; doubled each time */
+#define PAUSE_MAX (60 * USEC_PER_SEC)
+
+struct Stock {
+        uint64_t min, max, goal;
+        bool warm;
+        struct Limits limits;
+        LIST_HEAD(, Cell) cells;
+        uint64_t n, ready;       /* ready: can be taken, and nothing more is done to it */
+        uint64_t least;          /* of ready, since the last review */
+        usec_t pause, not_before;
+};
+
+struct Pool {
+        struct CellWorld *world;
+        struct CellOwner owner;
+        void (*on_closed)(void *userdata);
+        void *userdata;
+        uint64_t allowed;        /* cells of all stocks together */
+        struct Stock *stocks;    /* by the runtime's index in the world's config */
+        usec_t taken;            /* when the last cell was */
+        bool stopped;
+        sd_event_source *timer, *review;
+};
+
+static void pool_plan(struct Pool *p);
+
+static struct Stock *stock_of(struct Pool *p, const struct Cell *c) {
+        return &p->stocks[c->runtime];
+}
+
+static void count_ready(struct Stock *s) {
+        struct Cell *c;
+        s->ready = 0;
+        LIST_FOREACH(c, &s->cells, entry)
+                s->ready += c->state == CELL_READY && (!s->warm || c->kind->is_warm(c));
+        s->least = MIN(s->least, s->ready);
+}
+
+/* What cells say. */
+
+/* A failure is in the journal already, and the cell closes. One that is lost is not taken, and goes at the next review. */
+static void pool_send(void *userdata, Glovebox__Internal__FromSpawner *m, const struct RunFds *fds) {
+}
+
+static void drop(struct Stock *s, struct Cell *c) {
+        LIST_REMOVE(c, entry);
+        s->n--;
+        count_ready(s);
+}
+
+static void pool_on_closed(void *userdata, struct Cell *c) {
+        struct Pool *p = userdata;
+        struct Stock *s = stock_of(p, c);
+        bool failed = !c->orphan; /* orphans are those that were asked to go */
+        drop(s, c);
+        cell_free(c);
+        if (failed) {
+                s->pause = MIN(MAX(2 * s->pause, PAUSE_MIN), PAUSE_MAX);
+                s->not_before = now_monotonic() + s->pause;
+        }
+        pool_plan(p);
+        p->on_closed(p->userdata);
+}
+
+static void pool_on_ready(void *userdata, struct Cell *c) {
+        struct Pool *p = userdata;
+        struct Stock *s = stock_of(p, c);
+        bool warm = c->kind->is_warm(c);
+        int r = s->warm && !warm ? c->kind->warm(c) : 0;
+        if (r < 0) {
+                cell_on_spoiled(c, r, "start the interpreter ahead");
+                return;
+        }
+        if (!s->warm || warm)
+                s->pause = 0;
+        count_ready(s);
+        pool_plan(p);
+}
+
+static void retire(struct Cell *c) {
+        c->orphan = true;
+        cell_close(c);
+}
+
+/* Making. */
+
+static int make_one(struct Pool *p, unsigned runtime) {
+        struct Stock *s = &p->stocks[runtime];
+        const struct CellSpec spec = {.runtime = runtime, .kind = &native_kind, .limits = s->limits, .tag = ""};
+        struct Cell *c = NULL;
+        int r = cell_new(p->world, &spec, &p->owner, &c);
+        if (r < 0)
+                return r;
+        LIST_INSERT_HEAD(&s->cells, c, entry);
+        s->n++;
+        return 0;
+}
+
+static uint64_t total(const struct Pool *p) {
+        uint64_t n = 0;
+        for (size_t i = 0; i < p->world->config->n_runtimes; i++)
+                n += p->stocks[i].n;
+        return n;
+}
+
+static uint64_t making(const struct Pool *p) {
+        uint64_t n = 0;
+        for (size_t i = 0; i < p->world->config->n_runtimes; i++)
+                n += p->stocks[i].n - p->stocks[i].ready;
+        return n;
+}
+
+/* The time before which none of this stock is to be made; USEC_INFINITY = none is wanted. */
+static usec_t when_to_make(const struct Pool *p, const struct Stock *s) {
+        if (s->n >= s->goal)
+                return USEC_INFINITY;
+        bool is_low = 2 * s->n < s->goal;
+        return MAX(s->not_before, is_low ? 0 : p->taken + QUIET);
+}
+
+static void set_timer(sd_event_source *timer, usec_t when) {
+        int r = sd_event_source_set_time(timer, when);
+        if (r >= 0)
+                r = sd_event_source_set_enabled(timer, when == USEC_INFINITY ? SD_EVENT_OFF : SD_EVENT_ONESHOT);
+        if (r < 0)
+                log_error_errno(r, "Failed to set a timer of the pool: %m");
+}
+
+/* The stock that lacks most is first. Cells are made from the timer alone: whoever takes one is served before. */
+static void pool_plan(struct Pool *p) {
+        usec_t first = USEC_INFINITY;
+        bool full = p->stopped || making(p) >= MAKING_MAX || total(p) >= p->allowed;
+        for (size_t i = 0; i < p->world->config->n_runtimes && !full; i++)
+                first = MIN(first, when_to_make(p, &p->stocks[i]));
+        set_timer(p->timer, first);
+}
+
+static int pool_on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
+        struct Pool *p = userdata;
+        struct Stock *best = NULL;
+        usec_t now = now_monotonic();
+        for (size_t i = 0; i < p->world->config->n_runtimes; i++) {
+                struct Stock *s = &p->stocks[i];
+                if (when_to_make(p, s) <= now && (!best || s->goal - s->n > best->goal - best->n))
+                        best = s;
+        }
+        if (best) {
+                int r = make_one(p, (unsigned) (best - p->stocks));
+                if (r < 0) {
+                        best->pause = MIN(MAX(2 * best->pause, PAUSE_MIN), PAUSE_MAX);
+                        best->not_before = now + best->pause;
+                        if (log_limit_pass(&p->world->complaints))
+                                log_warning_errno(r, "Failed to make a cell ahead: %m");
+                }
+        }
+        pool_plan(p);
+        return 0;
+}
+
+/* Half of what nobody has needed since the last look goes. */
+static void review_stock(struct Stock *s) {
+        uint64_t spare = (s->least + 1) / 2;
+        s->goal = MAX(s->min, s->goal - MIN(spare, s->goal));
+        uint64_t keep = s->goal;
+        struct Cell *c, *next;
+        for (c = LIST_FIRST(&s->cells); c; c = next) {
+                next = LIST_NEXT(c, entry); /* closing frees at most c itself */
+                if (c->orphan || c->state != CELL_READY)
+                        continue;
+                if (c->lost || keep == 0)
+                        retire(c);
+                else
+                        keep--;
+        }
+        count_ready(s);
+        s->least = s->ready;
+}
+
+static int pool_on_review(sd_event_source *source, uint64_t usec, void *userdata) {
+        struct Pool *p = userdata;
+        for (size_t i = 0; i < p->world->config->n_runtimes; i++)
+                review_stock(&p->stocks[i]);
+        set_timer(p->review, now_monotonic() + REVIEW);
+        pool_plan(p);
+        return 0;
+}
+
+/* Taking. */
+
+static struct Cell *find(struct Stock *s, const struct CellSpec *spec) {
+        struct Cell *c, *best = NULL;
+        LIST_FOREACH(c, &s->cells, entry) {
+                if (c->state != CELL_READY || c->orphan || c->lost || c->kind != spec->kind)
+                        continue;
+                if (c->kind->is_warm(c) || !s->warm)
+                        return c;
+                best = c;
+        }
+        return best;
+}
+
+struct Cell *pool_take(struct Pool *p, const struct CellSpec *spec, const struct CellOwner *owner) {
+        struct Stock *s = &p->stocks[spec->runtime];
+        if (p->stopped || spec->slice || s->max == 0)
+                return NULL;
+        p->taken = now_monotonic();
+        struct Cell *c = find(s, spec);
+        if (!c)
+                s->goal = MIN(s->max, MAX(2 * s->goal, (uint64_t) 1));
+        if (c && cell_adopt(c, spec, owner) < 0)
+                c = NULL;
+        if (c)
+                drop(s, c);
+        pool_plan(p);
+        return c;
+}
+
+/* Its life. */
+
+static void take_config(struct Pool *p, const struct Config *config) {
+        const struct Config *own = p->world->config;
+        uint64_t left = p->allowed;
+        for (size_t i = 0; i < own->n_runtimes; i++) {
+                const struct Runtime *runtime = config_runtime(config, own->runtimes[i].key);
+                struct Stock *s = &p->stocks[i];
+                if (!runtime) { /* it is offered no longer */
+                        s->min = s->max = s->goal = 0;
+                        continue;
+                }
+                s->max = MIN(runtime->pool_max, left);
+                s->min = s->goal = s->least = MIN(runtime->pool_min, s->max);
+                s->warm = runtime->warm;
+                left -= s->max;
+                config_limits(config, runtime, config_profile(config, runtime->profile), &s->limits);
+                limits_clamp(&s->limits, &runtime->caps);
+        }
+}
+
+static void retire_all(struct Pool *p) {
+        for (size_t i = 0; i < p->world->config->n_runtimes; i++) {
+                struct Cell *c, *next;
+                for (c = LIST_FIRST(&p->stocks[i].cells); c; c = next) {
+                        next = LIST_NEXT(c, entry);
+                        retire(c);
+                }
+        }
+}
+
+void pool_reload(struct Pool *p, const struct Config *config) {
+        if (p->stopped)
+                return;
+        take_config(p, config);
+        retire_all(p);
+        pool_plan(p);
+}
+
+int pool_new(struct CellWorld *world, uint64_t max_cells, void (*on_closed)(void *userdata), void *userdata, struct Pool **ret) {
+        struct Pool *p _cleanup_(pool_freep) = calloc(1, sizeof *p);
+        if (!p)
+                return -ENOMEM;
+        *p = (struct Pool) {.world = world, .allowed = max_cells / POOL_PART, .on_closed = on_closed, .userdata = userdata};
+        p->owner = (struct CellOwner) {.send = pool_send, .on_closed = pool_on_closed, .on_ready = pool_on_ready, .userdata = p};
+        p->stocks = calloc(MAX(world->config->n_runtimes, (size_t) 1), sizeof *p->stocks);
+        if (!p->stocks)
+                return -ENOMEM;
+        take_config(p, world->config);
+        int r = sd_event_add_time(world->event, &p->timer, CLOCK_MONOTONIC, USEC_INFINITY, 500, pool_on_timer, p);
+        if (r >= 0)
+                r = sd_event_source_set_priority(p->timer, SD_EVENT_PRIORITY_IDLE);
+        if (r >= 0)
+                r = sd_event_add_time_relative(world->event, &p->review, CLOCK_MONOTONIC, REVIEW, USEC_PER_SEC, pool_on_review, p);
+        if (r < 0)
+                return r;
+        pool_plan(p);
+        *ret = TAKE_PTR(p);
+        return 0;
+}
+
+void pool_stop(struct Pool *p) {
+        p->stopped = true;
+        set_timer(p->timer, USEC_INFINITY);
+        set_timer(p->review, USEC_INFINITY);
+        retire_all(p);
+}
+
+bool pool_is_empty(const struct Pool *p) {
+        return total(p) == 0;
+}
+
+uint64_t pool_max(const struct Pool *p) {
+        uint64_t n = 0;
+        for (size_t i = 0; i < p->world->config->n_runtimes; i++)
+                n += p->stocks[i].max;
+        return n;
+}
+
+struct Pool *pool_free(struct Pool *p) {
+        if (!p)
+                return NULL;
+        sd_event_source_disable_unref(p->timer);
+        sd_event_source_disable_unref(p->review);
+        for (size_t i = 0; p->stocks && i < p->world->config->n_runtimes; i++) {
+                struct Cell *c;
+                while ((c = LIST_FIRST(&p->stocks[i].cells))) {
+                        LIST_REMOVE(c, entry);
+                        cell_free(c);
+                }
+        }
+        free(p->stocks);
+        free(p);
+        return NULL;
+}
