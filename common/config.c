@@ -60,6 +60,7 @@ static const struct Key keys[] = {
         { "spawner", "debug-seccomp", KEY_BOOL, OFFSET(debug_seccomp) },
         { "spawner", "driver", KEY_STRING, OFFSET(driver) },
         { "spawner", "io-max", KEY_LINES, OFFSET(io_max) },
+        { "spawner", "pool", KEY_BOOL, OFFSET(pool) },
         { "spawner", "max-cells", KEY_COUNT, OFFSET(max_cells), 1, 100000 },
         { "spawner", "scope", KEY_STRING, offsetof(struct Loading, scope) },
         { "spawner", "seccomp-allow", KEY_WORDS, OFFSET(seccomp_allow) },
@@ -148,6 +149,7 @@ static struct Loading *loading_new(void) {
                 .uid_count = UID_COUNT,
                 .spare_uid = SPARE_UID,
                 .max_cells = 1024,
+                .pool = true,
         };
         return l;
 }

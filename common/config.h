@@ -93,6 +93,7 @@ struct Config {
         char **waive;               /* controllers and layers that may be missing */
         bool core_scheduling;       /* no core runs two cells at the same time; default no */
         uint64_t max_cells;         /* 1024 */
+        bool pool;                  /* cells are kept ready, as the runtimes' pool-min and pool-max say; default yes */
         /* runtimes.d */
         struct Runtime *runtimes;
         size_t n_runtimes;

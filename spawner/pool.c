@@ -243,7 +243,7 @@ static void take_config(struct Pool *p, const struct Config *config) {
                         s->min = s->max = s->goal = 0;
                         continue;
                 }
-                s->max = MIN(runtime->pool_max, left);
+                s->max = config->pool ? MIN(runtime->pool_max, left) : 0;
                 s->min = s->goal = s->least = MIN(runtime->pool_min, s->max);
                 s->warm = runtime->warm;
                 left -= s->max;

@@ -324,7 +324,8 @@ static bool can_change(const struct Run *run, const struct RunSetup *setup, cons
 
 static int change_leaf(struct Run *run, const struct RunSetup *setup, const struct Limits *limits) {
         unsigned controllers = setup->world->cgroups->controllers;
-        if (run->limits.memory_bytes == limits->memory_bytes && run->limits.cpus == limits->cpus && run->limits.max_processes == limits->max_processes)
+        const struct Limits *now = &run->limits;
+        if (now->memory_bytes == limits->memory_bytes && now->cpus == limits->cpus && now->max_processes == limits->max_processes)
                 return 0;
         int r = leaf_change(&run->leaf, controllers, limits);
         return r < 0 ? r : cell_share(setup->cell_dir, controllers, limits);

@@ -448,14 +448,16 @@ static int start_cgroups(struct Spawner *s, const struct SpawnerSetup *setup, ch
 
 /* Descriptors of one cell while it runs: cgroup folders, their events, pidfds, file systems, pipes of init; and for a moment all those that go to
  * the server. */
-#define DESCRIPTORS_PER_CELL 32
+#define DESCRIPTORS_PER_CELL 14
+#define DESCRIPTORS_WAITING (2 * DESCRIPTORS_PER_CELL) /* more of one whose interpreter waits: what the server will get */
 #define DESCRIPTORS_ASIDE 256
 
-static uint64_t cells_by_descriptors(void) {
+static uint64_t cells_by_descriptors(uint64_t waiting) {
         struct rlimit files;
-        if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur <= DESCRIPTORS_ASIDE)
+        uint64_t aside = DESCRIPTORS_ASIDE + waiting * DESCRIPTORS_WAITING;
+        if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur <= aside)
                 return 1;
-        return MAX((uint64_t) 1, (uint64_t) (files.rlim_cur - DESCRIPTORS_ASIDE) / DESCRIPTORS_PER_CELL);
+        return MAX((uint64_t) 1, (uint64_t) (files.rlim_cur - aside) / DESCRIPTORS_PER_CELL);
 }
 
 /* Wanted by the operator, so never left out in silence. */
@@ -560,7 +562,7 @@ static int start_pool(struct Spawner *s, const struct Config *config, char **ret
         if (r >= 0)
                 r = pool_new(&s->world, s->max_cells, spawner_on_pool_closed, s, &s->pool);
         if (r >= 0)
-                s->max_cells -= pool_max(s->pool);
+                s->max_cells = MIN(slots_count(s->world.slots) - pool_max(s->pool), cells_by_descriptors(pool_max(s->pool)));
         return r < 0 ? complain(ret_error, r, "cannot begin to make cells ahead: %s", strerror(-r)) : 0;
 }
 
@@ -577,7 +579,7 @@ static int spawner_start(struct Spawner *s, const struct SpawnerSetup *setup, ch
         r = slots_new(config, &s->world.slots);
         if (r < 0)
                 return complain(ret_error, r, "uid-range must hold at least %d uids", SLOT_UIDS_FIRST + 2);
-        s->max_cells = MIN((uint64_t) slots_count(s->world.slots), cells_by_descriptors());
+        s->max_cells = MIN((uint64_t) slots_count(s->world.slots), cells_by_descriptors(0));
         if (s->max_cells < config->max_cells)
                 log_notice("At most %" PRIu64 " cells at once, by the uid-range and the limit of open files.", s->max_cells);
         r = start_core_scheduling(s, config, ret_error);

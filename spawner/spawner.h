@@ -25,5 +25,6 @@ int spawner_new(const struct SpawnerSetup *setup, struct Spawner **ret, char **r
 void spawner_stop(struct Spawner *s);
 struct Spawner *spawner_free(struct Spawner *s);
 DEFINE_CLEANUP(struct Spawner *, spawner_free)
-/* Takes over the caps and the pools of a config that was read again, and lets zygotes be replaced; what shapes user namespaces and templates stays as it was. */
+/* Takes over the caps and the pools of a config that was read again, and lets zygotes be replaced; what
+ * shapes user namespaces and templates stays as it was. */
 void spawner_reload_caps(struct Spawner *s, const struct Config *config);

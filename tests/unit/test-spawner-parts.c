@@ -149,14 +149,17 @@ static int read_records(struct Seen *s, const uint8_t *bytes, size_t size) {
 }
 
 static void test_job_head(void **state) {
-        char *args[] = {(char *) "-u", (char *) "{code}", NULL}, *version[] = {(char *) "--version", NULL}, *env[] = {(char *) "A=1", NULL};
+        char *args[] = {(char *) "--heap={memory-mib}m", (char *) "{code}", NULL};
+        char *version[] = {(char *) "--version", NULL}, *env[] = {(char *) "A=1", NULL};
         const struct Runtime runtime = {
                 .name = (char *) "r", .exec = (char *) "/bin/r", .args = args, .version_args = version, .env = env, .code_name = (char *) "main.r",
         };
         static uint8_t head[JOB_HEAD_MAX + 64];
         size_t size = 0;
         struct Seen seen;
-        assert_int_equal(job_head(&runtime, false, 2, head, &size), 0);
+        const struct Limits limits = {.cpus = 2, .memory_bytes = 300 * MIB};
+        struct HeadSpec spec = {.runtime = &runtime, .limits = &limits};
+        assert_int_equal(job_head(&spec, head, &size), 0);
         /* Only the end is missing. */
         assert_int_equal(read_records(&seen, head, size), -ENODATA);
         job_put_header(head + size, JOB_END, 0);
@@ -166,7 +169,7 @@ static void test_job_head(void **state) {
                 const char *text;
         } expected[] = {
                 {JOB_EXEC, "/bin/r"},
-                {JOB_RUNTIME_ARG, "-u"},
+                {JOB_RUNTIME_ARG, "--heap=300m"},
                 {JOB_RUNTIME_ARG, "{code}"},
                 {JOB_ENV, "GOMAXPROCS=2"},
                 {JOB_ENV, "MKL_NUM_THREADS=2"},
@@ -185,7 +188,9 @@ static void test_job_head(void **state) {
                 assert_int_equal(seen.types[i], expected[i].type);
                 assert_string_equal(seen.texts[i], expected[i].text);
         }
-        assert_int_equal(job_head(&runtime, true, 2, head, &size), 0);
+        assert_true(job_tells_memory(&runtime));
+        spec.probe_version = true;
+        assert_int_equal(job_head(&spec, head, &size), 0);
         job_put_header(head + size, JOB_END, 0);
         assert_int_equal(read_records(&seen, head, size + JOB_HEADER_SIZE), 0);
         assert_int_equal(seen.n, ELEMENTSOF(expected) - 2); /* one argument instead of two, and no code */
@@ -201,8 +206,10 @@ static void test_job_head_is_bounded(void **state) {
         memset(big, 'a', JOB_HEAD_MAX);
         big[JOB_HEAD_MAX] = 0;
         char *env[] = {big, NULL};
-        const struct Runtime runtime = {.exec = (char *) "/bin/r", .env = env, .code_name = (char *) "m"};
-        assert_int_equal(job_head(&runtime, false, 2, head, &size), -E2BIG);
+        char *args[] = {(char *) "{code}", NULL};
+        const struct Runtime runtime = {.exec = (char *) "/bin/r", .args = args, .env = env, .code_name = (char *) "m"};
+        const struct Limits limits = {.cpus = 2};
+        assert_int_equal(job_head(&(struct HeadSpec) {.runtime = &runtime, .limits = &limits}, head, &size), -E2BIG);
         assert_int_equal(size, 0);
         free(big);
         free(head);
@@ -242,7 +249,9 @@ static void test_records_are_strict(void **state) {
 
 static void test_states(void **state) {
         assert_true(cell_state_may(CELL_OPENING, CELL_READY));
-        assert_true(cell_state_may(CELL_READY, CELL_RUNNING));
+        assert_true(cell_state_may(CELL_READY, CELL_STARTING));
+        assert_true(cell_state_may(CELL_STARTING, CELL_RUNNING));
+        assert_false(cell_state_may(CELL_READY, CELL_RUNNING));
         assert_true(cell_state_may(CELL_RUNNING, CELL_ENDING));
         assert_true(cell_state_may(CELL_ENDING, CELL_READY));
         assert_false(cell_state_may(CELL_RUNNING, CELL_READY));
