@@ -47,10 +47,13 @@ static int look_as(uid_t user) {
 }
 
 static int number(const char *s) {
-        char *end;
-        errno = 0;
-        long n = strtol(s, &end, 10);
-        return errno || end == s || *end || n < 0 || n > INT32_MAX ? -EINVAL : (int) n;
+        int64_t n = 0;
+        for (const char *p = s; *p; p++) {
+                if (*p < '0' || *p > '9' || p - s > 9)
+                        return -EINVAL;
+                n = 10 * n + (*p - '0');
+        }
+        return !*s || n > INT32_MAX ? -EINVAL : (int) n;
 }
 
 static int set_up(char **argv, struct Collect *ret) {
