@@ -45,20 +45,26 @@ static void advance(struct PipeWriter *w, size_t written) {
         }
 }
 
-static int pipe_writer_on_writable(sd_event_source *source, int fd, uint32_t events, void *userdata) {
-        struct PipeWriter *w = userdata;
-        ssize_t r = 0;
-
+/* 1 = everything is written, 0 = not yet. */
+static int go_on(struct PipeWriter *w) {
         if (w->next < w->n_pieces) {
-                r = write_some(w);
+                ssize_t r = write_some(w);
                 if (r == -EAGAIN || r == -EINTR)
                         return 0;
-                if (r > 0)
-                        advance(w, (size_t) r);
+                if (r < 0)
+                        return (int) r;
+                advance(w, (size_t) r);
         }
-        if (r < 0 || w->next == w->n_pieces) {
+        return w->next == w->n_pieces;
+}
+
+static int pipe_writer_on_writable(sd_event_source *source, int fd, uint32_t events, void *userdata) {
+        struct PipeWriter *w = userdata;
+        int r = go_on(w);
+
+        if (r != 0) {
                 pipe_writer_done(w);
-                w->on_done(w, r < 0 ? (int) r : 0, w->userdata);
+                w->on_done(w, MIN(r, 0), w->userdata);
         }
         return 0;
 }
@@ -68,10 +74,14 @@ int pipe_writer_start(struct PipeWriter *w, sd_event *event, int fd, void (*on_d
         w->on_done = on_done;
         w->userdata = userdata;
         w->fd = fd;
-        int r = set_nonblock(fd, true);
-        if (r < 0)
-                return r;
-        return sd_event_add_io(event, &w->source, fd, EPOLLOUT, pipe_writer_on_writable, w);
+        int r = w->next < w->n_pieces ? set_nonblock(fd, true) : 0;
+        if (r >= 0)
+                r = go_on(w);
+        if (r > 0 || r == -EPIPE) {
+                pipe_writer_done(w);
+                return 1;
+        }
+        return r < 0 ? r : sd_event_add_io(event, &w->source, fd, EPOLLOUT, pipe_writer_on_writable, w);
 }
 
 void pipe_writer_done(struct PipeWriter *w) {

@@ -24,8 +24,8 @@ struct PipeWriter {
 
 /* The bytes are referred to, not copied. */
 int pipe_writer_add(struct PipeWriter *w, const void *data, size_t size);
-/* Takes fd and closes it once everything is written or the reader has gone. on_done comes from the event loop, once, with 0 or a negative
- * errno (-EPIPE: the reader has gone). */
+/* Takes fd and closes it once everything is written or the reader has gone. What the pipe takes is written at once. 1 = that was all, or there is no
+ * reader: on_done does not come. 0 = on_done comes from the event loop, once, with 0 or a negative errno (-EPIPE: the reader has gone). */
 int pipe_writer_start(struct PipeWriter *w, sd_event *event, int fd, void (*on_done)(struct PipeWriter *w, int error, void *userdata),
                       void *userdata);
 /* Stops without on_done. */

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -145,12 +146,8 @@ int write_file_at(int dir, const char *name, const char *value) {
 }
 
 int set_nonblock(int fd, bool nonblock) {
-        int flags = fcntl(fd, F_GETFL);
-
-        if (flags < 0)
-                return -errno;
-        flags = nonblock ? flags | O_NONBLOCK : flags & ~O_NONBLOCK;
-        return fcntl(fd, F_SETFL, flags) < 0 ? -errno : 0;
+        int on = nonblock; /* one call, where F_SETFL would need to know the other flags */
+        return ioctl(fd, FIONBIO, &on) < 0 ? -errno : 0;
 }
 
 /* Length of the character at s, 0 = not valid. The bounds of the second byte keep out overlong forms, surrogates and what is

@@ -147,6 +147,8 @@ static void execution_finish(struct Execution *e) {
         int r = eventlog_add(&e->log, &event, true);
         if (r < 0)
                 log_full(LOG_ERR, r, e->id, "Failed to add the result: %m");
+        /* The answer goes out; all that follows can wait for that. */
+        eventlog_wake_now(&e->log);
         if (e->result.outcome == OUTCOME_SANDBOX_FAILED)
                 log_event(LOG_ERR, MESSAGE_SANDBOX_FAILED, 0, e->id, "%s", e->result.message);
         execution_audit(e, true);
@@ -164,11 +166,20 @@ static void execution_finish(struct Execution *e) {
         execution_unref(e);
 }
 
+/* A second time it takes nothing back. */
+static void take_evidence(struct Execution *e) {
+        evidence_final(&e->evidence, &e->result.usage, &e->result.limits_hit);
+        evidence_done(&e->evidence);
+}
+
 /* The cell is not needed any more. */
 static void give_back(struct Execution *e) {
-        if (e->lease)
-                lease_close(e->lease);
+        struct Lease *lease = e->lease; /* without one the execution may be gone once it has finished */
+
+        take_evidence(e);
         execution_finish(e);
+        if (lease)
+                lease_close(lease);
 }
 
 /* Whether anybody wants to know of its files, and they can be seen. */
@@ -234,12 +245,16 @@ void execution_collect(struct Execution *e) {
         e->deadline = sd_event_source_disable_unref(e->deadline);
         if (e->started)
                 e->result.usage.wall = e->ended - e->started;
-        evidence_final(&e->evidence, &e->result.usage, &e->result.limits_hit);
-        evidence_done(&e->evidence);
         e->values_drained = !e->values.drain; /* there never was such a pipe */
+        /* When a program has ended, all it said is in the pipes. Everything else can end in the middle of handling its own pipes, or of a walk
+         * through the table, where no execution may finish. */
+        bool at_once = e->trigger == TRIGGER_EXIT && e->lease;
         if (!e->values_drained)
-                value_pipe_drain(&e->values);
-        output_drain(&e->output);
+                value_pipe_drain(&e->values, at_once);
+        output_drain(&e->output, at_once);
+        /* By now init may be looking at the files. */
+        if (e->state == EXECUTION_DRAINING)
+                take_evidence(e);
 }
 
 static int execution_on_stop_deadline(sd_event_source *source, uint64_t usec, void *userdata) {

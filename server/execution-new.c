@@ -229,11 +229,11 @@ static int make(struct Executions *x, const struct Caller *caller, struct Reques
                 return r;
         e->request = *request;
         *request = (struct Request) {};
-        execution_audit(e, false);
         if (e->ticket.state == TICKET_RUNNING)
                 execution_lease(e);
         else
                 execution_set_state(e, EXECUTION_QUEUED);
+        execution_audit(e, false);
         *ret = TAKE_PTR(e);
         return 0;
 }

@@ -56,21 +56,50 @@ static void request_on_sent(struct Execution *e) {
                 request_done(&e->request);
 }
 
+static void job_sent(struct Execution *e) {
+        job_done(&e->job);
+        e->job_sent = true;
+        request_on_sent(e);
+}
+
+static void stdin_sent(struct Execution *e) {
+        e->stdin_sent = true;
+        request_on_sent(e);
+}
+
 static void job_on_sent(struct PipeWriter *w, int error, void *userdata) {
         struct Execution *e = userdata;
 
         /* A reader that went away has said why on the report pipe, or has ended. */
         if (error < 0 && error != -EPIPE)
                 execution_fail(e, "job", error, "%s", "");
-        job_done(&e->job);
-        e->job_sent = true;
-        request_on_sent(e);
+        job_sent(e);
 }
 
 static void stdin_on_sent(struct PipeWriter *w, int error, void *userdata) {
-        struct Execution *e = userdata;
-        e->stdin_sent = true;
-        request_on_sent(e);
+        stdin_sent(userdata);
+}
+
+static int send_job(struct Execution *e) {
+        const struct JobRunner runner = {e->runner, e->limits.value_bytes, e->limits.content_bytes, e->import_default};
+        int r = job_start(&e->job, e->owner->event, lease_take_fd(e->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_JOB), &e->request, e->working_dir, &runner,
+                          job_on_sent, e);
+        if (r > 0)
+                job_sent(e);
+        return r;
+}
+
+static int send_stdin(struct Execution *e) {
+        int fd = lease_take_fd(e->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_STDIN);
+        int r = pipe_writer_add(&e->stdin_writer, e->request.stdin_bytes.data, e->request.stdin_bytes.size);
+        if (r < 0) {
+                close_fd(fd);
+                return r;
+        }
+        r = pipe_writer_start(&e->stdin_writer, e->owner->event, fd, stdin_on_sent, e);
+        if (r > 0)
+                stdin_sent(e);
+        return r;
 }
 
 static const struct {
@@ -116,15 +145,7 @@ static int start_pipes(struct Execution *e) {
         r = sd_event_source_set_priority(e->report_source, SD_EVENT_PRIORITY_IMPORTANT);
         if (r < 0)
                 return r;
-        r = pipe_writer_add(&e->stdin_writer, e->request.stdin_bytes.data, e->request.stdin_bytes.size);
-        if (r < 0)
-                return r;
-        r = pipe_writer_start(&e->stdin_writer, event, lease_take_fd(e->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_STDIN), stdin_on_sent, e);
-        if (r < 0)
-                return r;
-        const struct JobRunner runner = {e->runner, e->limits.value_bytes, e->limits.content_bytes, e->import_default};
-        return job_start(&e->job, event, lease_take_fd(e->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_JOB), &e->request, e->working_dir, &runner,
-                         job_on_sent, e);
+        return 0;
 }
 
 static void lease_on_started(unsigned start, void *userdata) {
@@ -135,7 +156,12 @@ static void lease_on_started(unsigned start, void *userdata) {
         e->start_kind = start;
         for (size_t i = 0; i < ELEMENTSOF(evidence_roles); i++)
                 e->evidence.fds[evidence_roles[i].file] = lease_take_fd(e->lease, evidence_roles[i].role);
-        int r = start_pipes(e);
+        /* The job first: the cell reads it while we get ready to read from the cell. */
+        int r = send_job(e);
+        if (r >= 0)
+                r = send_stdin(e);
+        if (r >= 0)
+                r = start_pipes(e);
         if (r < 0)
                 execution_fail(e, "pipes", r, "%s", "");
 }

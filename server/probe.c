@@ -99,6 +99,8 @@ static void probe_on_started(unsigned start, void *userdata) {
         (void) close_fd(lease_take_fd(p->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_STDIN));
         int r = job_start(&p->job, p->owner->event, lease_take_fd(p->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_JOB), &p->request, "/workspace",
                           &(const struct JobRunner) {}, probe_on_job_sent, p);
+        if (r > 0)
+                job_done(&p->job);
         if (r < 0)
                 probe_failed(p, "its job could not be sent");
 }

@@ -90,8 +90,7 @@ static bool is_tag(const char *s) {
         return true;
 }
 
-static int on_open_cell(struct Context *c, const ToSpawner *m) {
-        const Glovebox__Internal__OpenCell *o = m->open_cell;
+static int open_cell(struct Context *c, const Glovebox__Internal__OpenCell *o) {
         const struct Runtime *runtime = isempty(o->runtime) ? NULL : config_runtime(c->bounds->config, o->runtime);
         struct CellSpec spec = {.id = o->cell, .kind = kind_by_name(o->kind), .tag = o->tag};
         if (!spec.kind)
@@ -112,13 +111,24 @@ static int on_open_cell(struct Context *c, const ToSpawner *m) {
         return c->handler->open_cell(c->handler->userdata, &spec);
 }
 
-static int on_start_run(struct Context *c, const ToSpawner *m) {
-        const Glovebox__Internal__StartRun *s = m->start_run;
+static int start_run(struct Context *c, const Glovebox__Internal__StartRun *s) {
         struct RunSpec run = {.number = s->run, .merge_streams = s->merge_streams, .probe_version = s->probe_version, .fresh = s->fresh};
         int r = check_limits(c, s->limits, &run.limits);
         if (r > 0)
                 return c->handler->refuse_run(c->handler->userdata, s->cell, -ERANGE, STEP_CAPS);
         return r < 0 ? r : c->handler->start_run(c->handler->userdata, s->cell, &run);
+}
+
+static int on_open_cell(struct Context *c, const ToSpawner *m) {
+        const Glovebox__Internal__StartRun *run = m->open_cell->run;
+        if (run && run->cell != m->open_cell->cell)
+                return refuse(c, "a run of another cell");
+        int r = open_cell(c, m->open_cell);
+        return r < 0 || !run ? r : start_run(c, run);
+}
+
+static int on_start_run(struct Context *c, const ToSpawner *m) {
+        return start_run(c, m->start_run);
 }
 
 static int on_end_run(struct Context *c, const ToSpawner *m) {

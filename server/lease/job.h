@@ -19,7 +19,7 @@ struct JobRunner {
         char *const *import_default; /* allowed when the request has no policy; NULL = any. Must live until on_done */
 };
 
-/* Takes fd. request must live until on_done. */
+/* Takes fd. request must live until on_done. 1 = all was sent at once: on_done does not come. */
 int job_start(struct Job *j, sd_event *event, int fd, const struct Request *request, const char *working_dir,
               const struct JobRunner *runner, void (*on_done)(struct PipeWriter *w, int error, void *userdata), void *userdata);
 void job_done(struct Job *j);

@@ -91,13 +91,9 @@ static int send_open(struct Lease *l, const struct LeaseRequest *request) {
         start.merge_streams = request->merge_streams;
         start.probe_version = request->probe_version;
         start.fresh = request->fresh;
+        open.run = &start;
         m.message_case = GLOVEBOX__INTERNAL__TO_SPAWNER__MESSAGE_OPEN_CELL;
         m.open_cell = &open;
-        int r = link_send(l->link, &m);
-        if (r < 0)
-                return r;
-        m.message_case = GLOVEBOX__INTERNAL__TO_SPAWNER__MESSAGE_START_RUN;
-        m.start_run = &start;
         return link_send(l->link, &m);
 }
 

@@ -30,9 +30,8 @@ static int eventlog_on_gathered(sd_event_source *source, uint64_t usec, void *us
         return 0;
 }
 
-static int eventlog_on_wake(sd_event_source *source, void *userdata) {
-        struct EventLog *l = userdata;
-
+void eventlog_wake_now(struct EventLog *l) {
+        (void) sd_event_source_set_enabled(l->waker, SD_EVENT_OFF);
         for (struct LogCursor *c = l->cursors, *next; c; c = next) {
                 next = c->next_cursor;
                 if (!c->armed)
@@ -40,6 +39,10 @@ static int eventlog_on_wake(sd_event_source *source, void *userdata) {
                 c->armed = false;
                 c->wake(c->userdata);
         }
+}
+
+static int eventlog_on_wake(sd_event_source *source, void *userdata) {
+        eventlog_wake_now(userdata);
         return 0;
 }
 

@@ -61,6 +61,8 @@ bool eventlog_has_lead(const struct EventLog *l);
 bool eventlog_wants_heartbeat(const struct EventLog *l);
 /* Lets every waiting cursor look again. */
 void eventlog_wake(struct EventLog *l);
+/* The same now, for callers that come from the event loop themselves. */
+void eventlog_wake_now(struct EventLog *l);
 /* Frees what no cursor will read. */
 void eventlog_shrink(struct EventLog *l);
 

@@ -236,7 +236,7 @@ int files_ask(struct Files *f, sd_event *event, int collect, int files, const st
                 r = pipe_writer_start(&f->writer, event, TAKE_FD(owned), files_on_written, f);
         if (r < 0)
                 files_stop(f);
-        return r;
+        return MIN(r, 0);
 }
 
 void files_resume(struct Files *f) {

@@ -59,9 +59,9 @@ static int idle_on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 int idle_start(struct Idle *i, sd_event *event, const struct IdlePolicy *policy) {
         i->policy = *policy;
         i->started = i->looked = i->progress = now_monotonic();
-        (void) i->get_cpu(i->userdata, &i->cpu);
         if (policy->timeout == 0)
                 return 0;
+        (void) i->get_cpu(i->userdata, &i->cpu);
         int r = sd_event_add_time(event, &i->timer, CLOCK_MONOTONIC, i->started + policy->timeout, 1, idle_on_timer, i);
         return r < 0 ? r : arm(i);
 }

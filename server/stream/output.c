@@ -168,12 +168,15 @@ void output_resume(struct Output *o) {
         }
 }
 
-void output_drain(struct Output *o) {
+void output_drain(struct Output *o, bool at_once) {
         o->draining = true;
         for (enum Stream s = STREAM_STDOUT; s < STREAM_MAX_; s++)
-                if (o->pipes[s].source)
+                if (o->pipes[s].source && !at_once)
                         (void) sd_event_source_set_enabled(o->pipes[s].source, SD_EVENT_OFF);
-        (void) sd_event_source_set_enabled(o->drain, SD_EVENT_ONESHOT);
+        if (at_once)
+                (void) output_on_drain(o->drain, o);
+        else
+                (void) sd_event_source_set_enabled(o->drain, SD_EVENT_ONESHOT);
 }
 
 bool output_is_held(const struct Output *o) {

@@ -46,8 +46,8 @@ int output_start(struct Output *o, sd_event *event, int out, int err);
 void output_done(struct Output *o);
 /* The log has room again. */
 void output_resume(struct Output *o);
-/* Nothing writes any more: read what is left, then on_drained. */
-void output_drain(struct Output *o);
+/* Nothing writes any more: read what is left, then on_drained. at_once: it may come before this returns. */
+void output_drain(struct Output *o, bool at_once);
 /* A stream is held back by a slow reader. */
 bool output_is_held(const struct Output *o);
 bool output_is_over(const struct Output *o, enum Stream stream);

@@ -511,9 +511,16 @@ void value_pipe_resume(struct ValuePipe *v) {
                 (void) sd_event_source_set_enabled(v->source, SD_EVENT_ON);
 }
 
-void value_pipe_drain(struct ValuePipe *v) {
+void value_pipe_drain(struct ValuePipe *v, bool at_once) {
         v->draining = true;
+        if (at_once && v->fd < 0) {
+                v->on_drained(v->userdata);
+                return;
+        }
         if (v->source)
                 (void) sd_event_source_set_enabled(v->source, SD_EVENT_OFF);
-        (void) sd_event_source_set_enabled(v->drain, SD_EVENT_ONESHOT);
+        if (at_once)
+                (void) value_on_drain(v->drain, v);
+        else
+                (void) sd_event_source_set_enabled(v->drain, SD_EVENT_ONESHOT);
 }

@@ -54,4 +54,4 @@ void value_pipe_init(struct ValuePipe *v, struct EventLog *log, struct ValueBudg
 int value_pipe_start(struct ValuePipe *v, sd_event *event, int fd);
 void value_pipe_done(struct ValuePipe *v);
 void value_pipe_resume(struct ValuePipe *v);
-void value_pipe_drain(struct ValuePipe *v);
+void value_pipe_drain(struct ValuePipe *v, bool at_once);

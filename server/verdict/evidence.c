@@ -16,25 +16,34 @@ void evidence_done(struct EvidenceFiles *e) {
                 e->fds[i] = close_fd(e->fds[i]);
 }
 
+/* The kernel gives such a file in one piece, so the end is not looked for. */
+static ssize_t read_piece(const struct EvidenceFiles *e, enum EvidenceFile file, char *text, size_t size) {
+        ssize_t n = e->fds[file] < 0 ? -1 : pread(e->fds[file], text, size - 1, 0);
+        if (n < 0)
+                return e->fds[file] < 0 ? -ENOENT : -errno;
+        text[n] = 0;
+        return n;
+}
+
 static int keyed(const struct EvidenceFiles *e, enum EvidenceFile file, const char *key, uint64_t *ret) {
         char text[4096];
-        ssize_t n = e->fds[file] < 0 ? -ENOENT : read_small(e->fds[file], text, sizeof text);
+        ssize_t n = read_piece(e, file, text, sizeof text);
         return n < 0 ? (int) n : keyed_number(text, key, ret);
 }
 
 /* The number in a file that holds nothing else. */
 static uint64_t single(const struct EvidenceFiles *e, enum EvidenceFile file) {
         char text[64];
-        if (e->fds[file] < 0 || read_small(e->fds[file], text, sizeof text) <= 0)
-                return 0;
-        return strtoull(text, NULL, 10);
+        return read_piece(e, file, text, sizeof text) <= 0 ? 0 : strtoull(text, NULL, 10);
 }
 
 static bool is_still(const struct EvidenceFiles *e) {
+        char text[256];
         uint64_t v;
-        if (keyed(e, EVIDENCE_EVENTS, "populated", &v) == 0 && v == 0)
-                return true;
-        return keyed(e, EVIDENCE_EVENTS, "frozen", &v) == 0 && v == 1;
+
+        if (read_piece(e, EVIDENCE_EVENTS, text, sizeof text) < 0)
+                return false;
+        return (keyed_number(text, "populated", &v) == 0 && v == 0) || (keyed_number(text, "frozen", &v) == 0 && v == 1);
 }
 
 int evidence_freeze(struct EvidenceFiles *e) {
@@ -51,7 +60,7 @@ int evidence_freeze(struct EvidenceFiles *e) {
 int evidence_cpu(const struct EvidenceFiles *e, usec_t *ret_user, usec_t *ret_system) {
         char text[4096];
         uint64_t user, system;
-        ssize_t n = e->fds[EVIDENCE_CPU_STAT] < 0 ? -ENOENT : read_small(e->fds[EVIDENCE_CPU_STAT], text, sizeof text);
+        ssize_t n = read_piece(e, EVIDENCE_CPU_STAT, text, sizeof text);
 
         if (n < 0)
                 return (int) n;
@@ -113,7 +122,7 @@ usec_t evidence_parse_pressure(const char *text) {
 static void add_pressure(const struct EvidenceFiles *e, enum EvidenceFile file, usec_t *stalled) {
         char text[256];
 
-        if (e->fds[file] >= 0 && read_small(e->fds[file], text, sizeof text) > 0)
+        if (read_piece(e, file, text, sizeof text) > 0)
                 *stalled = MAX(*stalled, evidence_parse_pressure(text));
 }
 
@@ -138,7 +147,7 @@ void evidence_final(struct EvidenceFiles *e, struct Usage *usage, uint32_t *limi
         usage->memory_peak = MAX(usage->memory_peak, single(e, EVIDENCE_MEMORY_PEAK));
         /* May be asked twice, the second time when the files are gone. */
         usage->processes_peak = MAX(usage->processes_peak, single(e, EVIDENCE_PIDS_PEAK));
-        if (e->fds[EVIDENCE_IO_STAT] >= 0 && read_small(e->fds[EVIDENCE_IO_STAT], text, sizeof text) > 0)
+        if (read_piece(e, EVIDENCE_IO_STAT, text, sizeof text) > 0)
                 evidence_parse_io(text, &usage->read_bytes, &usage->written_bytes);
         add_pressure(e, EVIDENCE_CPU_PRESSURE, &usage->cpu_stalled);
         add_pressure(e, EVIDENCE_MEMORY_PRESSURE, &usage->memory_stalled);

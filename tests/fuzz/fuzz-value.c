@@ -174,7 +174,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                         feed_word(&l, event, fds[1], data + at);
         check(&l);
         if (data[1] & 4) {
-                value_pipe_drain(&values);
+                value_pipe_drain(&values, false);
                 while (!l.drained) {
                         run(event);
                         look(&l);

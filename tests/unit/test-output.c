@@ -94,7 +94,7 @@ static void draining_needs_no_end_of_file(void **state) {
         start(&f, MIB);
         assert_int_equal(write(f.out, "abc", 3), 3);
         assert_int_equal(write(f.err, "de", 2), 2);
-        output_drain(&f.output);
+        output_drain(&f.output, false);
         run(&f);
         assert_int_equal(f.drained, 1);
         assert_int_equal(read_all(&f, STREAM_STDOUT), 3);
@@ -112,7 +112,7 @@ static void draining_waits_for_room(void **state) {
         for (ssize_t n; (n = write(f.out, block, sizeof block)) > 0 || !output_is_held(&f.output); run(&f))
                 written += n > 0 ? (uint64_t) n : 0;
         assert_true(written > OUTPUT_HELD);
-        output_drain(&f.output);
+        output_drain(&f.output, false);
         run(&f);
         assert_int_equal(f.drained, 0);
         while (f.drained == 0) {

@@ -393,6 +393,35 @@ static void test_message_bounds(void **state) {
         assert_int_equal(calls, 1);
 }
 
+/* OpenCell may bring its first run along: checked like any other, and only ever of the same cell. */
+static void test_message_with_its_run(void **state) {
+        struct MessageBounds bounds = {.config = &message_config, .caps = limits_caps(), .greeted = true};
+        Glovebox__Internal__CellLimits l, of_run;
+        Glovebox__Internal__OpenCell open = GLOVEBOX__INTERNAL__OPEN_CELL__INIT;
+        Glovebox__Internal__StartRun run = GLOVEBOX__INTERNAL__START_RUN__INIT;
+        good_limits(&l);
+        good_limits(&of_run);
+        open.runtime = (char *) "bash";
+        open.limits = &l;
+        open.run = &run;
+        run.limits = &of_run;
+        open.cell = run.cell = 7;
+        calls = refusals = 0;
+        assert_int_equal(send_open(&bounds, &open), 0);
+        assert_int_equal(calls, 2);
+        run.cell = 8;
+        assert_int_equal(send_open(&bounds, &open), -EPROTO);
+        assert_int_equal(calls, 2);
+        run.cell = 7;
+        of_run.memory_bytes = UINT64_MAX;
+        assert_int_equal(send_open(&bounds, &open), 0);
+        assert_int_equal(calls, 3);
+        assert_int_equal(refusals, 1);
+        good_limits(&of_run);
+        of_run.cpus = NAN;
+        assert_int_equal(send_open(&bounds, &open), -EPROTO);
+}
+
 /* Server and spawner read the config at different moments: what one of them does not know yet must not end the connection, and with it
  * every cell. */
 static void test_message_of_another_config(void **state) {
@@ -492,7 +521,7 @@ int main(void) {
                 cmocka_unit_test(test_job_head),        cmocka_unit_test(test_job_head_is_bounded),
                 cmocka_unit_test(test_records_are_strict), cmocka_unit_test(test_states),
                 cmocka_unit_test(test_waiting),         cmocka_unit_test(test_waiting_decides),
-                cmocka_unit_test(test_message_bounds),  cmocka_unit_test(test_message_garbage),
+                cmocka_unit_test(test_message_bounds), cmocka_unit_test(test_message_with_its_run),  cmocka_unit_test(test_message_garbage),
                 cmocka_unit_test(test_message_of_another_config),
                 cmocka_unit_test(test_log_limit),       cmocka_unit_test(test_reload),
         };

@@ -70,7 +70,7 @@ static void run(struct Fixture *f) {
 }
 
 static void drain(struct Fixture *f) {
-        value_pipe_drain(&f->values);
+        value_pipe_drain(&f->values, false);
         run(f);
 }
 
