@@ -152,6 +152,10 @@ int fcntl(int fd, int command, ...) {
         return (int) CALL(SYS_fcntl, fd, command, argument);
 }
 
+int dup2(int from, int to) {
+        return from == to ? (fcntl(from, F_GETFD, 0) < 0 ? -1 : to) : (int) CALL(SYS_dup3, from, to, 0);
+}
+
 int fstat(int fd, struct stat *ret) {
         return (int) CALL(SYS_fstat, fd, ret);
 }
