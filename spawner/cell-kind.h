@@ -5,6 +5,7 @@
 #include <systemd/sd-event.h>
 
 #include "common/config.h"
+#include "common/leaf-usage.h"
 #include "spawner.pb-c.h"
 #include "spawner/log-limit.h"
 
@@ -53,7 +54,8 @@ struct RunFds {
         size_t n;
         int fds[24];
         Glovebox__Internal__Role roles[24];
-        bool warm; /* they are of an interpreter that has waited */
+        bool warm; /* they are of an interpreter that has waited, */
+        struct LeafUsage before; /* and that has used this by then */
 };
 
 struct MainExit {

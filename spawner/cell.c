@@ -95,6 +95,18 @@ void cell_on_started(struct Cell *c, int error, const char *step, const struct R
         m.cell = c->id;
         m.run = c->run.number;
         m.start = start_kind(c, fds);
+        Glovebox__Internal__LeafUsage before = GLOVEBOX__INTERNAL__LEAF_USAGE__INIT;
+        if (fds->warm) {
+                const struct LeafUsage *u = &fds->before;
+                before.cpu_user_usec = u->cpu_user;
+                before.cpu_system_usec = u->cpu_system;
+                before.read_bytes = u->read_bytes;
+                before.written_bytes = u->written_bytes;
+                before.cpu_stalled_usec = u->cpu_stalled;
+                before.memory_stalled_usec = u->memory_stalled;
+                before.io_stalled_usec = u->io_stalled;
+                m.before = &before;
+        }
         cell_send(c, FROM_SPAWNER(RUN_STARTED, run_started, &m), fds);
         trace("spawner: RunStarted");
 }

@@ -55,6 +55,7 @@ struct Native {
         struct ZygoteFork fork;
         struct Wait replaced;
         sd_event_source *report, *report_deadline; /* while it warms up */
+        struct LeafUsage warmed;  /* what that took */
         struct Look look;
         struct FactSpec told;     /* of its machine */
         bool destroying;
@@ -377,6 +378,7 @@ static int use_waiting(struct Native *n, struct RunFds *ret, const char **ret_st
                 return r;
         if (r > 0) {
                 ret->warm = true;
+                ret->before = n->warmed;
                 return hand_over(n, ret, ret_step);
         }
         n->wanted = true;
@@ -396,6 +398,7 @@ static int native_on_report(sd_event_source *s, int fd, uint32_t revents, void *
                 return 0;
         }
         n->ahead = AHEAD_WAITING;
+        run_usage(&n->run, &n->warmed);
         if (!n->wanted) {
                 cell_on_warm(n->cell);
                 return 0;

@@ -357,6 +357,31 @@ int run_change(struct Run *run, const struct RunSetup *setup, const struct RunSp
         return 1;
 }
 
+static bool read_role(const struct Run *run, Glovebox__Internal__Role role, char *text, size_t size) {
+        int fd = run_fd(run, role);
+        return fd >= 0 && read_small(fd, text, size) > 0;
+}
+
+void run_usage(const struct Run *run, struct LeafUsage *ret) {
+        char text[8192];
+        const struct {
+                Glovebox__Internal__Role role;
+                usec_t *to;
+        } pressures[] = {
+                {GLOVEBOX__INTERNAL__ROLE__ROLE_CPU_PRESSURE, &ret->cpu_stalled},
+                {GLOVEBOX__INTERNAL__ROLE__ROLE_MEMORY_PRESSURE, &ret->memory_stalled},
+                {GLOVEBOX__INTERNAL__ROLE__ROLE_IO_PRESSURE, &ret->io_stalled},
+        };
+        *ret = (struct LeafUsage) {};
+        if (read_role(run, GLOVEBOX__INTERNAL__ROLE__ROLE_CPU_STAT, text, sizeof text))
+                (void) leaf_usage_parse_cpu(ret, text);
+        if (read_role(run, GLOVEBOX__INTERNAL__ROLE__ROLE_IO_STAT, text, sizeof text))
+                leaf_usage_parse_io(ret, text);
+        for (size_t i = 0; i < ELEMENTSOF(pressures); i++)
+                if (read_role(run, pressures[i].role, text, sizeof text))
+                        *pressures[i].to = leaf_usage_parse_pressure(text);
+}
+
 void run_give(struct Run *run, struct RunFds *ret) {
         for (size_t i = 0; i < run->fds.n; i++)
                 give_fd(ret, run->fds.roles[i], run->fds.fds[i]);

@@ -46,6 +46,8 @@ void run_fill_fork(const struct Run *r, const struct RunSetup *setup, struct Zyg
 int run_take_fork(struct Run *r, const struct RunSetup *setup, const struct RunSpec *spec, pid_t pid, const char **ret_step);
 /* Main waits: what this run has otherwise than main was started for is changed. 0 = some of it cannot be, 1 = it is as it should be. */
 int run_change(struct Run *r, const struct RunSetup *setup, const struct RunSpec *spec, const char **ret_step);
+/* What main has used so far; what cannot be read is 0. */
+void run_usage(const struct Run *r, struct LeafUsage *ret);
 /* The descriptors for the server become the caller's. */
 void run_give(struct Run *r, struct RunFds *ret);
 /* One of them, which stays the run's; or -EBADF. */

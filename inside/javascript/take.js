@@ -83,8 +83,7 @@ class Taker {
   constructor(code) {
     this.workspace = path.dirname(code);
     this.workingDir = this.workspace;
-    this.step = 'code';
-    this.code = new Written(code, 0o644);
+    this.path = code;
     this.file = undefined;      // the last one, still open
     this.stamps = [header(FILE_STAMP, STAMP_SIZE)];
     this.folders = new Set();   // those known to be there
@@ -94,8 +93,13 @@ class Taker {
 
   // Gives the code's text, once everything is in its place.
   take(reader) {
-    for (this.step = 'job'; ;) {
-      const body = reader.next();
+    this.step = 'job';
+    let body = reader.next();
+    // Not before there is a job: another interpreter may get it, in the same workspace.
+    this.step = 'code';
+    this.code = new Written(this.path, 0o644);
+    this.step = 'job';
+    for (;; body = reader.next()) {
       if (reader.type === END)
         break;
       this.record(reader.type, body);

@@ -142,6 +142,18 @@ static bool has_required_fds(const struct Lease *l) {
         return true;
 }
 
+static void lease_started(struct Lease *l, const Glovebox__Internal__RunStarted *m) {
+        const Glovebox__Internal__LeafUsage *b = m->before;
+        struct LeafUsage before = {};
+
+        if (b)
+                before = (struct LeafUsage) {
+                        .cpu_user = b->cpu_user_usec, .cpu_system = b->cpu_system_usec, .read_bytes = b->read_bytes, .written_bytes = b->written_bytes,
+                        .cpu_stalled = b->cpu_stalled_usec, .memory_stalled = b->memory_stalled_usec, .io_stalled = b->io_stalled_usec,
+                };
+        l->callbacks.on_started(m->start, &before, l->userdata);
+}
+
 void lease_on_message(struct Lease *l, const Glovebox__Internal__FromSpawner *m, struct WirePacket *packet) {
         if (m->message_case == GLOVEBOX__INTERNAL__FROM_SPAWNER__MESSAGE_CELL_CLOSED) {
                 if (!l->closing)
@@ -158,7 +170,7 @@ void lease_on_message(struct Lease *l, const Glovebox__Internal__FromSpawner *m,
                 if (!has_required_fds(l))
                         lease_failed(l, "descriptors", 0, "some did not arrive; the server may have too few left: raise its limit of open files");
                 else
-                        l->callbacks.on_started(m->run_started->start, l->userdata);
+                        lease_started(l, m->run_started);
                 return;
         case GLOVEBOX__INTERNAL__FROM_SPAWNER__MESSAGE_CELL_FAILED:
                 lease_failed(l, m->cell_failed->step, m->cell_failed->error, m->cell_failed->detail);

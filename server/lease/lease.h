@@ -2,6 +2,7 @@
 #pragma once
 
 #include "server/lease/link.h"
+#include "common/leaf-usage.h"
 #include "common/limits.h"
 #include "common/wire.h"
 
@@ -16,7 +17,7 @@ struct LeaseFailure {
 
 /* From the event loop. After on_closed (exactly once per lease) the lease is gone. */
 struct LeaseCallbacks {
-        void (*on_started)(unsigned start, void *userdata);                  /* descriptors are there: lease_take_fd */
+        void (*on_started)(unsigned start, const struct LeafUsage *before, void *userdata); /* descriptors are there: lease_take_fd */
         void (*on_failed)(const struct LeaseFailure *failure, void *userdata); /* the sandbox's fault; once, at any time before the run's end */
         void (*on_exited)(bool signaled, int status, uint64_t max_rss, void *userdata);
         void (*on_full)(void *userdata); /* a file system of the cell; before on_exited or while it runs */

@@ -57,21 +57,20 @@ int evidence_freeze(struct EvidenceFiles *e) {
         return 0;
 }
 
+static uint64_t above(uint64_t now, uint64_t before) {
+        return now - MIN(now, before);
+}
+
 int evidence_cpu(const struct EvidenceFiles *e, usec_t *ret_user, usec_t *ret_system) {
         char text[4096];
-        uint64_t user, system;
+        struct LeafUsage now;
         ssize_t n = read_piece(e, EVIDENCE_CPU_STAT, text, sizeof text);
 
-        if (n < 0)
-                return (int) n;
-        int r = keyed_number(text, "user_usec", &user);
+        int r = n < 0 ? (int) n : leaf_usage_parse_cpu(&now, text);
         if (r < 0)
                 return r;
-        r = keyed_number(text, "system_usec", &system);
-        if (r < 0)
-                return r;
-        *ret_user = user;
-        *ret_system = system;
+        *ret_user = above(now.cpu_user, e->before.cpu_user);
+        *ret_system = above(now.cpu_system, e->before.cpu_system);
         return 0;
 }
 
@@ -98,32 +97,20 @@ void evidence_now(const struct EvidenceFiles *e, struct Heartbeat *ret) {
         ret->processes = count_processes(e);
 }
 
-void evidence_parse_io(const char *text, uint64_t *ret_read, uint64_t *ret_written) {
-        uint64_t value, r = 0, w = 0;
-
-        for (const char *p = text; (p = strstr(p, "rbytes=")); p++)
-                if (sscanf(p, "rbytes=%lu", &value) == 1)
-                        r += value;
-        for (const char *p = text; (p = strstr(p, "wbytes=")); p++)
-                if (sscanf(p, "wbytes=%lu", &value) == 1)
-                        w += value;
-        *ret_read = r;
-        *ret_written = w;
-}
-
-usec_t evidence_parse_pressure(const char *text) {
-        unsigned long long total;
-        const char *at = strncmp(text, "some ", 5) == 0 ? strstr(text, " total=") : NULL;
-
-        return at && at < strchrnul(text, '\n') && sscanf(at, " total=%20llu", &total) == 1 ? total : 0;
-}
-
 /* A file that is gone when it is asked a second time takes nothing back. */
-static void add_pressure(const struct EvidenceFiles *e, enum EvidenceFile file, usec_t *stalled) {
+static void add_pressure(const struct EvidenceFiles *e, enum EvidenceFile file, usec_t before, usec_t *stalled) {
         char text[256];
 
         if (read_piece(e, file, text, sizeof text) > 0)
-                *stalled = MAX(*stalled, evidence_parse_pressure(text));
+                *stalled = MAX(*stalled, above(leaf_usage_parse_pressure(text), before));
+}
+
+static void add_io(const struct EvidenceFiles *e, const char *text, struct Usage *usage) {
+        struct LeafUsage now;
+
+        leaf_usage_parse_io(&now, text);
+        usage->read_bytes = above(now.read_bytes, e->before.read_bytes);
+        usage->written_bytes = above(now.written_bytes, e->before.written_bytes);
 }
 
 /* `oom` counts how often the leaf itself was at its limit with nothing to free. Where only `oom_kill` rose, it was a limit above, or the
@@ -148,10 +135,10 @@ void evidence_final(struct EvidenceFiles *e, struct Usage *usage, uint32_t *limi
         /* May be asked twice, the second time when the files are gone. */
         usage->processes_peak = MAX(usage->processes_peak, single(e, EVIDENCE_PIDS_PEAK));
         if (read_piece(e, EVIDENCE_IO_STAT, text, sizeof text) > 0)
-                evidence_parse_io(text, &usage->read_bytes, &usage->written_bytes);
-        add_pressure(e, EVIDENCE_CPU_PRESSURE, &usage->cpu_stalled);
-        add_pressure(e, EVIDENCE_MEMORY_PRESSURE, &usage->memory_stalled);
-        add_pressure(e, EVIDENCE_IO_PRESSURE, &usage->io_stalled);
+                add_io(e, text, usage);
+        add_pressure(e, EVIDENCE_CPU_PRESSURE, e->before.cpu_stalled, &usage->cpu_stalled);
+        add_pressure(e, EVIDENCE_MEMORY_PRESSURE, e->before.memory_stalled, &usage->memory_stalled);
+        add_pressure(e, EVIDENCE_IO_PRESSURE, e->before.io_stalled, &usage->io_stalled);
         look_for_oom(e, limits_hit);
         if (keyed(e, EVIDENCE_PIDS_EVENTS, "max", &v) == 0 && v > 0)
                 *limits_hit |= 1u << LIMIT_HIT_PROCESSES;

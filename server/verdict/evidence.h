@@ -1,6 +1,7 @@
 /* What the kernel says of a run: the cgroup files of its leaf, by descriptors that the spawner opened. */
 #pragma once
 
+#include "common/leaf-usage.h"
 #include "server/event.h"
 
 enum EvidenceFile {
@@ -23,6 +24,7 @@ enum EvidenceFile {
 
 struct EvidenceFiles {
         int fds[EVIDENCE_FILES_];
+        struct LeafUsage before; /* what was used when the run began; not the run's */
         bool machine_oom; /* found by evidence_final: the kernel killed for memory, and not for the leaf's own limit */
 };
 
@@ -37,7 +39,3 @@ int evidence_cpu(const struct EvidenceFiles *e, usec_t *ret_user, usec_t *ret_sy
 void evidence_now(const struct EvidenceFiles *e, struct Heartbeat *ret);
 /* Adds cpu, memory, processes and io to usage, and what the events files tell to limits_hit and machine_oom. */
 void evidence_final(struct EvidenceFiles *e, struct Usage *usage, uint32_t *limits_hit);
-/* The total of the line "some", of the text of a *.pressure file; 0 when it is not there. */
-usec_t evidence_parse_pressure(const char *text);
-/* Bytes read and written, of the text of io.stat. */
-void evidence_parse_io(const char *text, uint64_t *ret_read, uint64_t *ret_written);

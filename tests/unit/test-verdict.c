@@ -193,16 +193,20 @@ static void a_failure_names_its_step(void **state) {
 }
 
 static void io_of_all_devices(void **state) {
-        uint64_t r, w;
-        evidence_parse_io("8:0 rbytes=10 wbytes=20 rios=1 wios=1 dbytes=0 dios=0\n254:1 rbytes=5 wbytes=7 rios=0 wios=0 dbytes=9 dios=0\n", &r, &w);
-        assert_int_equal(r, 15);
-        assert_int_equal(w, 27);
-        assert_int_equal(evidence_parse_pressure("some avg10=0.00 avg60=0.00 avg300=0.00 total=12345\nfull avg10=0.00 total=9\n"), 12345);
-        assert_int_equal(evidence_parse_pressure("full avg10=0.00 total=9\n"), 0);
-        assert_int_equal(evidence_parse_pressure("some avg10=0.00\nfull total=9\n"), 0);
-        assert_int_equal(evidence_parse_pressure(""), 0);
-        evidence_parse_io("", &r, &w);
-        assert_int_equal(r, 0);
+        struct LeafUsage u = {};
+        leaf_usage_parse_io(&u, "8:0 rbytes=10 wbytes=20 rios=1 wios=1 dbytes=0 dios=0\n254:1 rbytes=5 wbytes=7 rios=0 wios=0 dbytes=9 dios=0\n");
+        assert_int_equal(u.read_bytes, 15);
+        assert_int_equal(u.written_bytes, 27);
+        assert_int_equal(leaf_usage_parse_pressure("some avg10=0.00 avg60=0.00 avg300=0.00 total=12345\nfull avg10=0.00 total=9\n"), 12345);
+        assert_int_equal(leaf_usage_parse_pressure("full avg10=0.00 total=9\n"), 0);
+        assert_int_equal(leaf_usage_parse_pressure("some avg10=0.00\nfull total=9\n"), 0);
+        assert_int_equal(leaf_usage_parse_pressure(""), 0);
+        leaf_usage_parse_io(&u, "");
+        assert_int_equal(u.read_bytes, 0);
+        assert_int_equal(leaf_usage_parse_cpu(&u, "usage_usec 30\nuser_usec 10\nsystem_usec 20\n"), 0);
+        assert_int_equal(u.cpu_user, 10);
+        assert_int_equal(u.cpu_system, 20);
+        assert_true(leaf_usage_parse_cpu(&u, "usage_usec 30\n") < 0);
 }
 
 static void times_for_sentences(void **state) {
