@@ -148,7 +148,8 @@ static void lease_started(struct Lease *l, const Glovebox__Internal__RunStarted 
 
         if (b)
                 before = (struct LeafUsage) {
-                        .cpu_user = b->cpu_user_usec, .cpu_system = b->cpu_system_usec, .read_bytes = b->read_bytes, .written_bytes = b->written_bytes,
+                        .cpu_user = b->cpu_user_usec, .cpu_system = b->cpu_system_usec, .read_bytes = b->read_bytes,
+                        .written_bytes = b->written_bytes,
                         .cpu_stalled = b->cpu_stalled_usec, .memory_stalled = b->memory_stalled_usec, .io_stalled = b->io_stalled_usec,
                 };
         l->callbacks.on_started(m->start, &before, l->userdata);
