@@ -28,12 +28,12 @@ function typeOf(error) {
 const inspected = value => safe.attempt(() => safe.inspect(value, { __proto__: null, customInspect: false, depth: 4 }), undefined);
 
 class Teller {
-  // path: of the code's file; name: what it is called; folder: the runner's own; unit: of source.js, or undefined when it did not compile
-  constructor(path, name, folder, unit) {
+  // path: of the code's file; name: what it is called; folder: the runner's own
+  constructor(path, name, folder) {
     this.path = path;
     this.name = name;
     this.url = pathToFileURL(path).href;
-    this.unit = unit;
+    this.unit = undefined;      // of source.js, when the code did compile
     const quoted = text => text.replace(/[^\w]/g, '\\$&');
     // The file as the stack writes it, when nothing else of a longer path follows.
     this.places = new RegExp(`(?:${quoted(this.url)}|${quoted(path)})(?![\\w./-])(?::(\\d+)(?::(\\d+))?)?`, 'g');

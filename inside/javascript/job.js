@@ -1,7 +1,8 @@
 // The runner's part of the job (common/job.h): what the code is run with.
 'use strict';
 
-const CONTRACT = 14, INPUTS = 15, VARIABLES = 16, IMPORT_RESTRICT = 17, IMPORT_ALLOWED = 18, VALUE_MAX = 19, CONTENT_MAX = 20, END = 21;
+const { CONTRACT, INPUTS, VARIABLES, IMPORT_RESTRICT, IMPORT_ALLOWED, VALUE_MAX, CONTENT_MAX, RUNNER_END } = require('./records.js');
+
 const CONTRACTS = [undefined, 'AUTO', 'MAIN', 'RESULT', 'SCRIPT'];
 
 // A text that comes in pieces, which may be cut inside a character.
@@ -21,6 +22,8 @@ class Pieces {
     return Buffer.concat(this.pieces).toString();
   }
 }
+
+const number = bytes => bytes.readUInt32LE(0) + bytes.readUInt32LE(4) * 2 ** 32;
 
 // inputs and variables are JSON texts, undefined when none were given; allowed is undefined when anything may be imported.
 function readJob(reader) {
@@ -45,12 +48,12 @@ function readJob(reader) {
       (job.allowed ??= []).push(body.toString());
       break;
     case VALUE_MAX:
-      job.valueMax = Number(body.readBigUInt64LE());
+      job.valueMax = number(body);
       break;
     case CONTENT_MAX:
-      job.contentMax = Number(body.readBigUInt64LE());
+      job.contentMax = number(body);
       break;
-    case END:
+    case RUNNER_END:
       reader.close();
       job.inputs = inputs.text();
       job.variables = variables.text();

@@ -40,15 +40,21 @@ function packageType(file) {
 }
 
 class Modules {
-  constructor(file, policy) {
+  constructor(file) {
+    this.file = file;
     this.url = pathToFileURL(file).href;
-    this.policy = policy;
-    this.native = nativeImport(file);
+    this.policy = undefined;    // for the user's own code
+    this.nativeImport = undefined;
     this.beside = new Map();    // href → { module, done: a promise of its evaluation, or undefined }, or { failure }
     this.script = async (specifier, _, attributes) => {
       this.policy?.check(specifier);
       return this.native(specifier, optionsOf(attributes));
     };
+  }
+
+  // Made when it is needed: most code has no import().
+  get native() {
+    return this.nativeImport ??= nativeImport(this.file);
   }
 
   // Options for vm: import() in a module of this address.

@@ -60,10 +60,14 @@ function u32(n) {
   return safe.FromCharCode(n & 255, n >>> 8 & 255, n >>> 16 & 255, n >>> 24 & 255);
 }
 
+function put(type, bytes) {
+  write(u32(type) + u32(bytes.length) + bytes);
+}
+
 function record(type, bytes) {
   if (fd >= 0 && pipeInode() !== inode)
     fd = -1;
-  write(u32(type) + u32(bytes.length) + bytes);
+  put(type, bytes);
 }
 
 function pieces(type, bytes) {
@@ -116,7 +120,7 @@ function putError(error) {
 
 module.exports = {
   openPipe,
-  started: () => record(STARTED, ''),
+  started: () => put(STARTED, ''), // no user code has run: the pipe is the one it was
   invalid(error, incomplete) {
     putError(error);
     record(INVALID, incomplete ? '\x01' : '\0');

@@ -4,12 +4,9 @@
 const EventEmitter = require('events');
 const fs = require('fs');
 const Module = require('module');
-const path = require('path');
 const process = require('process'); // the global may be gone
 const vm = require('vm');
-const { pathToFileURL } = require('url');
 const { displayer } = require('./display.js');
-const { Modules } = require('./modules.js');
 const pipe = require('./pipe.js');
 const safe = require('./safe.js');
 const { Invalid, columnOf } = require('./source.js');
@@ -58,12 +55,13 @@ function isThenable(value) {
 
 class Program {
   // unit: of source.js; policy: undefined when anything may be imported
-  constructor(job, unit, teller, policy, file) {
+  constructor(job, unit, stage, policy) {
     this.job = job;
     this.unit = unit;
-    this.teller = teller;
+    this.stage = stage;
+    this.teller = stage.teller;
+    this.teller.unit = unit;
     this.policy = policy;
-    this.file = file;
     this.late = job.contract === 'AUTO' || job.contract === 'RESULT'; // may _result still be set?
     this.awaiting = undefined;  // what the end is being waited for
     this.lastIsOpen = false;    // is the last expression a promise that is not settled?
@@ -74,17 +72,17 @@ class Program {
   }
 
   start() {
-    this.modules = new Modules(this.file, this.policy);
-    const code = this.unit.make(this.unit.isModule ? this.optionsOfModule() : { importModuleDynamically: this.modules.script });
+    const { modules, module } = this.stage;
+    modules.policy = this.policy;
+    const code = this.unit.make(this.unit.isModule ? this.optionsOfModule() : { importModuleDynamically: modules.script });
     this.kept.push(code);
-    const module = this.makeModule();
-    const require = Module.createRequire(this.file);
     this.checkImports(code);
+    this.addModule(module);
     if (this.policy)
       this.policy.watch(module);
     this.watchEnds();
     pipe.started();
-    setImmediate(caller(() => this.first(code, module, require)));
+    setImmediate(caller(() => this.first(code)));
   }
 
   checkImports(code) {
@@ -100,19 +98,16 @@ class Program {
     throw new Invalid({ type: 'ImportError', message, traceback, ...place, column: columnOf(sourceLine, place.column) }, false);
   }
 
-  // The main module, as Node would have made it.
-  makeModule() {
-    const module = new Module(this.file, null);
-    Object.assign(module, { id: '.', filename: this.file, paths: Module._nodeModulePaths(path.dirname(this.file)) });
-    process.mainModule = this.unit.isModule ? undefined : module;
+  addModule(module) {
+    process.mainModule = this.stage.require.main = this.unit.isModule ? undefined : module;
     if (!this.unit.isModule)
-      Module._cache[this.file] = module;
+      Module._cache[module.filename] = module;
     this.exports = () => module.exports;
-    return module;
   }
 
   optionsOfModule() {
-    const options = this.modules.optionsFor(pathToFileURL(this.file).href);
+    const { modules } = this.stage;
+    const options = modules.optionsFor(modules.url);
     const describe = options.initializeImportMeta;
     options.initializeImportMeta = meta => {
       describe(meta);
@@ -125,14 +120,15 @@ class Program {
   }
 
   // The first call into user code, once everything that the request brings is in place.
-  first(code, module, require) {
+  first(code) {
+    const { module, require, file, folder } = this.stage;
     this.defineGlobals(require);
     if (this.unit.isModule)
       return this.firstOfModule(code);
     const wrapper = code.runInThisContext({ displayErrors: false });
     const f = wrapper(probe => { this.probe = probe; })[0];
     return {
-      f, self: module.exports, args: [module.exports, require, module, this.file, path.dirname(this.file)],
+      f, self: module.exports, args: [module.exports, require, module, file, folder],
       then: result => {
         module.loaded = true;
         return this.unit.isAsync ? this.whenSettled(result, 'top-level await', value => this.ended(value)) : this.ended(result);
@@ -141,7 +137,7 @@ class Program {
   }
 
   firstOfModule(code) {
-    const linked = this.modules.link(code);
+    const linked = this.stage.modules.link(code);
     return this.whenSettled(linked, 'top-level await of a module it imports', () => ({
       f: code.evaluate, self: code, args: [],
       then: evaluated => this.whenSettled(evaluated, 'top-level await', () => {

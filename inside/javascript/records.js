@@ -4,6 +4,10 @@
 const fs = require('fs');
 const { errno } = require('os').constants;
 
+// enum JobType, of what a runner reads
+const ENV = 3, ARG = 7, CODE = 8, FILE = 9, FILE_DATA = 10, WORKING_DIR = 11, TIMEZONE = 12, END = 13, MERGE_STREAMS = 24;
+const CONTRACT = 14, INPUTS = 15, VARIABLES = 16, IMPORT_RESTRICT = 17, IMPORT_ALLOWED = 18, VALUE_MAX = 19, CONTENT_MAX = 20, RUNNER_END = 21;
+
 const FD = 3;
 const HEADER = 8;
 const RECORD_MAX = 1 << 20;
@@ -46,10 +50,27 @@ class Reader {
     return this.buffer.subarray(from, this.at);
   }
 
+  // Bytes that count as read. There must be room for them.
+  give(bytes) {
+    this.at = 0;
+    this.end = bytes.copy(this.buffer);
+  }
+
   close() {
     fs.closeSync(FD);
     this.buffer = undefined;
   }
 }
 
-module.exports = { Reader };
+function recordOf(type, bytes) {
+  const record = Buffer.alloc(HEADER + bytes.length);
+  record.writeUInt32LE(type, 0);
+  record.writeUInt32LE(bytes.length, 4);
+  bytes.copy(record, HEADER);
+  return record;
+}
+
+module.exports = {
+  ENV, ARG, CODE, FILE, FILE_DATA, WORKING_DIR, TIMEZONE, END, MERGE_STREAMS,
+  CONTRACT, INPUTS, VARIABLES, IMPORT_RESTRICT, IMPORT_ALLOWED, VALUE_MAX, CONTENT_MAX, RUNNER_END, Reader, recordOf,
+};

@@ -4,8 +4,8 @@
 //
 //   records.js   reads descriptor 3             source.js   fence, syntax, kind of source, last expression (scan.js helps)
 //   job.js       the runner's part of it        program.js  runs it: scope, contract, ends
-//   pipe.js      writes descriptor 5            errors.js   tells an error
-//   safe.js      builtins, taken early          modules.js  what it imports
+//   pipe.js      writes descriptor 5            stage.js    what follows from the code's place
+//   safe.js      builtins, taken early          errors.js   tells an error; modules.js: what the code imports
 //   value.js     value to JSON                  policy.js, variables.js, display.js, stdio.js, typescript.js: what they are called
 //   warm.js, take.js: waiting, and what glovebox-start would have done with the job
 //
@@ -33,7 +33,7 @@ function load(name) {
 function prepare() {
   load('./stdio.js');
   const parts = {};
-  for (const name of ['pipe', 'records', 'job', 'source', 'errors', 'policy', 'program'])
+  for (const name of ['pipe', 'records', 'job', 'source', 'policy', 'stage', 'program'])
     parts[name] = load(`./${name}.js`);
   return parts;
 }
@@ -45,18 +45,22 @@ function hide(file) {
   process.execArgv.length = 0;
 }
 
-function run({ pipe, job: { readJob }, source, errors: { Teller }, policy: { Policy }, program: { Program, print } }, file, reader, text) {
-  const job = readJob(reader);
-  const name = path.basename(file);
+// Throws an Invalid of source.js when the code cannot run.
+function begin({ source, policy: { Policy } }, Program, job, stage, text) {
+  const { file } = stage, name = path.basename(file);
+  if (/\.[cm]?ts$/.test(name))
+    text = load('./typescript.js').strip(text, name);
+  const unit = source.compile(text, name, file, job.contract === 'AUTO' || job.contract === 'RESULT');
+  const policy = job.allowed === undefined ? undefined : new Policy(job.allowed);
+  new Program(job, unit, stage, policy).start();
+}
+
+function run(parts, job, stage, text) {
+  const { pipe, source: { Invalid }, program: { Program, print } } = parts;
   try {
-    text ??= fs.readFileSync(file, 'utf8');
-    if (/\.[cm]?ts$/.test(name))
-      text = load('./typescript.js').strip(text, name);
-    const unit = source.compile(text, name, file, job.contract === 'AUTO' || job.contract === 'RESULT');
-    const policy = job.allowed === undefined ? undefined : new Policy(job.allowed);
-    new Program(job, unit, new Teller(file, name, __dirname, unit), policy, file).start();
+    begin(parts, Program, job, stage, text);
   } catch (error) {
-    if (!(error instanceof source.Invalid))
+    if (!(error instanceof Invalid))
       throw error;
     pipe.invalid(error.error, error.incomplete);
     print(`${error.error.traceback}\n\nNode.js ${process.version}\n`);
@@ -64,34 +68,30 @@ function run({ pipe, job: { readJob }, source, errors: { Teller }, policy: { Pol
   }
 }
 
-// Until descriptor 3 brings a job; what is in its way then is told on descriptor 4.
-function wait(parts, file, reader) {
+function wait(parts, file) {
   const { Taker } = load('./take.js');
-  parts.pipe.openPipe();
-  const taker = new Taker(file);
-  taker.ready();
-  let text;
-  try {
-    text = taker.take(reader);
-    process.argv.push(...taker.args);
-  } catch (error) {
-    taker.fail(error);
-  }
-  run(parts, file, reader, text);
+  const { warm } = load('./warm.js');
+  warm(parts, begin, file, __dirname, () => {
+    parts.pipe.openPipe();
+    const stage = new parts.stage.Stage(file, __dirname);
+    const taker = new Taker(file);
+    const reader = new parts.records.Reader();
+    taker.ready();
+    const text = taker.take(reader);
+    run(parts, parts.job.readJob(reader), stage, text);
+  });
 }
 
 function main() {
   const parts = prepare();
-  const reader = new parts.records.Reader();
   const [, waits, name] = /^(--wait=)?(.*)$/s.exec(process.argv[2]);
   const file = path.resolve(name);
   hide(file);
-  if (waits === undefined) {
-    parts.pipe.openPipe();
-    run(parts, file, reader);
-  } else {
-    load('./warm.js').warm(file, __dirname, () => wait(parts, file, reader));
-  }
+  if (waits !== undefined)
+    return wait(parts, file);
+  parts.pipe.openPipe();
+  const job = parts.job.readJob(new parts.records.Reader());
+  run(parts, job, new parts.stage.Stage(file, __dirname), fs.readFileSync(file, 'utf8'));
 }
 
 main();

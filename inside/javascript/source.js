@@ -208,7 +208,7 @@ const STATEMENT = new RegExp(`^(?:[{;)\\]},.:?=]|(?:${WORDS})\\b|async\\s+functi
 function beginsStatement(check, text, looked, from, why, first) {
   const before = text.slice(0, from);
   if (why === ';' || from === 0)
-    return check(before);
+    return from === 0 || check(before);
   // Behind a block nothing is needed; behind an expression the engine would not have let `debugger` stand.
   if (why === '}' || CONTINUES.test(first))
     return looked.code.slice(0, from).trimEnd().endsWith('}') && check(`${looked.code.slice(0, from).trimEnd()} debugger`) && check(before);
@@ -238,7 +238,9 @@ function lastExpression(kind, text, looked, name) {
       return null;
     const isCode = at => !check(text.slice(0, at) + NOT_A_TOKEN + text.slice(at));
     const tried = withCapture(text, looked, [from, to]);
-    if (check(tried.before + tried.text) && isCode(from) && isCode(to))
+    // Nothing but one expression: were its end in a comment, the bracket that was put there would be missing.
+    const isAll = from === 0 && /^[;\s]*$/.test(text.slice(to));
+    if (check(tried.before + tried.text) && (isAll || (isCode(from) && isCode(to))))
       return [from, to];
   }
   return null;

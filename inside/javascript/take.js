@@ -7,25 +7,18 @@ const Module = require('module');
 const { errno } = require('os').constants;
 const path = require('path');
 const { Pieces } = require('./job.js');
+const { ENV, ARG, CODE, FILE, FILE_DATA, WORKING_DIR, TIMEZONE, END, MERGE_STREAMS, recordOf } = require('./records.js');
 
 const FD_REPORT = 4;
 const EXIT_NOT_STARTED = 125;
-const ENV = 3, ARG = 7, CODE = 8, FILE = 9, FILE_DATA = 10, WORKING_DIR = 11, TIMEZONE = 12, END = 13, MERGE_STREAMS = 24;
 const FAILED = 1, FILE_STAMP = 2, READY = 3;
 const TEXT_MAX = 4 << 10, STRING_MAX = 160 << 10;
 const STRINGS_MAX = 16384, FILES_MAX = 1001;
-const STAMP_SIZE = 32;
+const NO_STAMP = Buffer.alloc(32);
 const ZONES = '/usr/share/zoneinfo';
 
 function fault(name) {
   return Object.assign(new Error(name), { errno: -errno[name] });
-}
-
-function header(type, length) {
-  const bytes = Buffer.alloc(8 + length);
-  bytes.writeUInt32LE(type, 0);
-  bytes.writeUInt32LE(length, 4);
-  return bytes;
 }
 
 // As inside/start.c has it: "a//b", "/a", "a/", "." and ".." are refused.
@@ -35,8 +28,8 @@ function isPlain(name) {
 
 // A file being written: open, appended to, sealed.
 class Written {
-  constructor(file, mode) {
-    this.fd = fs.openSync(file, 'wx', mode);
+  constructor(fd) {
+    this.fd = fd;
   }
 
   append(bytes) {
@@ -85,33 +78,39 @@ class Taker {
     this.workingDir = this.workspace;
     this.path = code;
     this.file = undefined;      // the last one, still open
-    this.stamps = [header(FILE_STAMP, STAMP_SIZE)];
+    this.stamps = [recordOf(FILE_STAMP, NO_STAMP)];
     this.folders = new Set();   // those known to be there
     this.text = new Pieces();
     this.args = [];
   }
 
-  // Gives the code's text, once everything is in its place.
+  // Gives the code's text, once everything is in its place; or tells what was in the way.
   take(reader) {
+    try {
+      this.readRecords(reader);
+      this.enterFolder();
+      this.sealFile();
+      this.step = 'code';
+      this.code.seal(this.stamps[0]);
+      this.report(this.stamps.length > 1 ? Buffer.concat(this.stamps) : this.stamps[0]);
+    } catch (error) {
+      this.fail(error);
+    }
+    this.close();
+    process.argv.push(...this.args);
+    return this.text.text() ?? '';
+  }
+
+  readRecords(reader) {
     this.step = 'job';
     let body = reader.next();
     // Not before there is a job: another interpreter may get it, in the same workspace.
     this.step = 'code';
-    this.code = new Written(this.path, 0o644);
-    this.step = 'job';
-    for (;; body = reader.next()) {
-      if (reader.type === END)
-        break;
-      this.record(reader.type, body);
+    this.code = this.create(this.path, 0o644);
+    for (; reader.type !== END; body = reader.next()) {
       this.step = 'job';
+      this.record(reader.type, body);
     }
-    this.enterFolder();
-    this.sealFile();
-    this.step = 'code';
-    this.code.seal(this.stamps[0]);
-    this.report(this.stamps.length > 1 ? Buffer.concat(this.stamps) : this.stamps[0]);
-    fs.closeSync(FD_REPORT);
-    return this.text.text() ?? '';
   }
 
   record(type, body) {
@@ -167,6 +166,10 @@ class Taker {
     process.env.TZ = name;
   }
 
+  create(file, mode) {
+    return new Written(fs.openSync(file, 'wx', mode));
+  }
+
   openFile(body) {
     this.step = 'files';
     if (body.length > TEXT_MAX + 1)
@@ -178,8 +181,8 @@ class Taker {
     this.makeFolders(name);
     if (this.stamps.length === FILES_MAX)
       throw fault('E2BIG');
-    this.file = new Written(path.join(this.workspace, name), body[0] === 1 ? 0o755 : 0o644);
-    this.stamps.push(header(FILE_STAMP, STAMP_SIZE));
+    this.file = this.create(path.join(this.workspace, name), body[0] === 1 ? 0o755 : 0o644);
+    this.stamps.push(recordOf(FILE_STAMP, NO_STAMP));
   }
 
   sealFile() {
@@ -218,24 +221,27 @@ class Taker {
     }
   }
 
+  // The last word; what runs then has nothing to do with it.
+  close() {
+    fs.closeSync(FD_REPORT);
+  }
+
   report(bytes) {
     for (let at = 0; at < bytes.length;)
       at += fs.writeSync(FD_REPORT, bytes, at, bytes.length - at, null);
   }
 
   ready() {
-    this.report(header(READY, 0));
+    this.report(recordOf(READY, Buffer.alloc(0)));
   }
 
   // An error without a number is one of the job's form.
   fail(error) {
-    const step = Buffer.from(this.step);
-    const bytes = header(FAILED, 4 + step.length);
-    bytes.writeUInt32LE(typeof error.errno === 'number' ? -error.errno : errno.EBADMSG, 8);
-    step.copy(bytes, 12);
-    this.report(bytes);
+    const said = Buffer.from(`\0\0\0\0${this.step}`);
+    said.writeUInt32LE(typeof error.errno === 'number' ? -error.errno : errno.EBADMSG);
+    this.report(recordOf(FAILED, said));
     process.reallyExit(EXIT_NOT_STARTED);
   }
 }
 
-module.exports = { Taker };
+module.exports = { Taker, Written };
