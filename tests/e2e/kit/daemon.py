@@ -102,7 +102,8 @@ class Cgroup:
 
 
 class Daemon:
-    def __init__(self, config=None, listen=None, waive=None, environment=None, arguments=(), open_socket=True):
+    def __init__(self, config=None, listen=None, waive=None, environment=None, arguments=(), open_socket=True, runtimes=None):
+        """Without a pool, unless config or runtimes want one: then nothing is left when nothing runs. runtimes: as for write_runtimes."""
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="glovebox-e2e-"))
         self.folder.chmod(0o755)
         # a folder for every uid, so that the unprivileged server may make its audit file in it
@@ -114,10 +115,11 @@ class Daemon:
         self.socket_path = self.folder / "gb.sock"
         self.socket = f"unix:{self.socket_path}"
         self.config_file = self.folder / "glovebox.conf"
-        self.config = {"server": {"audit-file": str(self.audit_file), "node": "test-node"}, "spawner": {"driver": "cgroupfs"}}
+        self.config = {"server": {"audit-file": str(self.audit_file), "node": "test-node"}, "spawner": {"driver": "cgroupfs", "pool": "no"}}
         for section, keys in (config or {}).items():
             self.config.setdefault(section, {}).update(keys)
         self.write_config()
+        self.write_runtimes(runtimes or {})
         self.waive = machine.missing_controllers() if waive is None else waive
         self.listen = [self.socket] if listen is None else listen
         self.client = BUILD / "bin" / "glovebox"
@@ -130,6 +132,19 @@ class Daemon:
 
     def write_config(self):
         write_config(self.config_file, self.config)
+
+    def write_runtimes(self, runtimes):
+        """{"bash": {"pool-min": 4}}: the shipped file of that name with these keys of [runtime] in place of its own; a name that is not shipped:
+        all of them. None leaves a key out."""
+        if runtimes:
+            (self.folder / "runtimes.d").mkdir(exist_ok=True)
+        for name, keys in runtimes.items():
+            shipped = BUILD / "lib" / "glovebox" / "runtimes.d" / f"{name}.conf"
+            lines = shipped.read_text().splitlines() if shipped.exists() else ["[runtime]"]
+            lines = [line for line in lines if line.split("=")[0].strip() not in keys]
+            at = lines.index("[runtime]") + 1
+            lines[at:at] = [f"{key} = {value}" for key, value in keys.items() if value is not None]
+            (self.folder / "runtimes.d" / f"{name}.conf").write_text("\n".join(lines) + "\n")
 
     # starting and stopping
 
@@ -385,7 +400,9 @@ class Daemon:
     def _verify_nothing_left(self):
         assert wait_until(lambda: not self.cgroup.folders("cell-"), 1.5), \
             f"left behind: {self.cgroup.folders('cell-')} with {[(p, machine.program(p)) for p in self.cell_pids()]}"
-        extra = wait_until(lambda: not (self.cgroup.pids() - self.keepers), 1) or self.cgroup.pids() - self.keepers
+        def others():
+            return {p for p in self.cgroup.pids() - self.keepers if not machine.is_zygote(p)}
+        extra = wait_until(lambda: not others(), 1) or others()
         assert extra is True, f"processes left: { {p: machine.program(p) for p in extra} }"
 
     def _verify_audit(self):
@@ -405,7 +422,7 @@ class Daemon:
 
     def _verify_descriptors(self, killed):
         """A few more are allowed: connections that tests opened close with a delay."""
-        slack = {"server": 8, "spawner": 2}
+        slack = {"server": 8, "spawner": 4}
         for name in ("server", "spawner"):
             if name in killed:
                 self.baseline[name] = len(machine.descriptors(self.pids[name]))

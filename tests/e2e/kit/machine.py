@@ -32,6 +32,14 @@ def wait_until(condition, deadline=5.0, step=0.01):
         time.sleep(step)
 
 
+def is_zygote(pid):
+    """An interpreter that the spawner keeps to fork others from; it may be replaced at any time."""
+    try:
+        return b"--zygote" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return True  # gone
+
+
 def cgroup2_mount():
     for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
         left, right = line.split(" - ")

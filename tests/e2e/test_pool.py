@@ -1,0 +1,191 @@
+"""Cells that are ready before anyone asks: how many there are, what a run gets in one, and what becomes of those that break."""
+import os
+import signal
+
+import pytest
+
+from kit.machine import wait_until
+from kit.stubs import pb
+
+WAITING = {"bash": {"pool-min": 2, "pool-max": 4}}
+WARM_NODE = {"javascript": {"pool-min": 2, "pool-max": 4, "warm": "yes", "env-at-start": "NODE_*"}}
+
+
+def cells(daemon):
+    return {f.name for f in daemon.cgroup.folders("cell-")}
+
+
+def wait_for_cells(daemon, count, deadline=20):
+    assert wait_until(lambda: len(cells(daemon)) == count, deadline), f"{len(cells(daemon))} cells wait, not {count}; the daemon said:\n{daemon.log}"
+
+
+def started(call):
+    return pb.Start.Name(call.of("started")[0].start).removeprefix("START_")
+
+
+@pytest.fixture
+def pool(make_daemon):
+    """A daemon whose pool is on. It is not looked over like others: its cells are there to stay."""
+    made = []
+
+    def make(runtimes, **spawner):
+        daemon = make_daemon(start=False, config={"spawner": {"pool": "yes", **spawner}}, runtimes=runtimes)
+        daemon.take_baseline = lambda: None
+        daemon.verify = lambda killed: None
+        made.append(daemon)
+        return daemon.start()
+
+    yield make
+    for daemon in made:
+        assert daemon.process.poll() is None, f"the daemon is gone; it said:\n{daemon.log}"
+
+
+def test_a_ready_cell_is_taken_and_replaced(pool):
+    daemon = pool(WAITING)
+    wait_for_cells(daemon, 2)
+    before = cells(daemon)
+    call = daemon.run("echo hi")
+    assert (call.outcome, call.stdout, started(call)) == ("COMPLETED", b"hi\n", "READY")
+    assert wait_until(lambda: len(cells(daemon)) == 2 and cells(daemon) != before, 10)
+    assert len(cells(daemon) & before) == 1, "one of the two is new"
+
+
+def test_every_run_has_a_cell_of_its_own(pool):
+    daemon = pool(WAITING)
+    wait_for_cells(daemon, 2)
+    seen = [daemon.run("ls -A . /tmp /dev/shm ~; echo mine > left; echo $$") for _ in range(6)]
+    for call in seen:
+        assert b"left" not in call.stdout and call.outcome == "COMPLETED"
+
+
+def test_none_waits_and_all_run(pool):
+    """More at once than the pool has: the others are made for them."""
+    daemon = pool(WAITING)
+    wait_for_cells(daemon, 2)
+    calls = daemon.many(12, "sleep 0.3; echo done")
+    assert [c.stdout for c in calls] == [b"done\n"] * 12
+    assert {started(c) for c in calls} == {"READY", "COLD"}
+
+
+def test_demand_makes_the_pool_larger_and_rest_smaller(pool):
+    daemon = pool(WAITING)
+    wait_for_cells(daemon, 2)
+    daemon.many(8, "true")
+    wait_for_cells(daemon, 4)
+    wait_for_cells(daemon, 2, 60)
+
+
+def test_limits_reach_a_cell_that_was_made_with_others(pool):
+    daemon = pool(WAITING)
+    wait_for_cells(daemon, 2)
+    code = ("head -c 3000000 /dev/zero > big; echo $?; df -B1 --output=size . /tmp /dev/shm | tail -3;"
+            "for i in $(seq 100); do : > f$i || break; done; echo $i")
+    call = daemon.run(code, workspace_bytes=2 << 20, workspace_inodes=80)
+    assert started(call) == "READY"
+    words = call.stdout.split()
+    assert words[0] == b"1" and words[1:4] == [b"%d" % (2 << 20), b"%d" % (2 << 20), b"%d" % (512 << 10)], call.stdout
+    assert int(words[4]) < 80 and "WORKSPACE" in [pb.Limit.Name(n).removeprefix("LIMIT_") for n in call.result.limits_hit]
+    larger = daemon.run("head -c 300000000 /dev/zero > big; echo $?", workspace_bytes=400 << 20)
+    assert (larger.stdout, started(larger)) == (b"0\n", "READY")
+
+
+def test_a_cell_that_is_killed_while_it_waits_is_replaced(pool):
+    daemon = pool(WAITING)
+    wait_for_cells(daemon, 2)
+    before = cells(daemon)
+    for pid in daemon.cell_pids():
+        os.kill(pid, signal.SIGKILL)
+    call = daemon.run("echo hi")
+    assert (call.outcome, call.stdout) == ("COMPLETED", b"hi\n")
+    assert wait_until(lambda: len(cells(daemon)) == 2 and not cells(daemon) & before, 30), daemon.log
+
+
+def test_an_interpreter_that_waits_is_used_once(pool):
+    daemon = pool(WARM_NODE)
+    assert wait_until(lambda: len(daemon.run_pids()) == 2, 30), daemon.log
+    first = daemon.run("globalThis.left = 1; console.log(typeof left, process.pid)", "javascript")
+    second = daemon.run("console.log(typeof left)", "javascript")
+    assert (first.outcome, second.outcome, second.stdout) == ("COMPLETED", "COMPLETED", b"undefined\n")
+    assert "WARM" in (started(first), started(second))
+
+
+def test_what_an_interpreter_used_while_it_warmed_up_is_not_the_runs(pool):
+    daemon = pool(WARM_NODE)
+    assert wait_until(lambda: len(daemon.run_pids()) == 2, 30), daemon.log
+    assert wait_until(lambda: started(daemon.run("1", "javascript")) == "WARM", 20, 1)
+    assert wait_until(lambda: len(daemon.run_pids()) == 2, 30), daemon.log
+    warm = daemon.run("console.log(1)", "javascript")
+    fresh = daemon.run("console.log(1)", "javascript", env={"NODE_NO_WARNINGS": "1"})
+    used = [c.result.usage.cpu_user.nanos + c.result.usage.cpu_system.nanos for c in (warm, fresh)]
+    assert (started(warm), started(fresh)) == ("WARM", "READY") and 0 < used[0] < used[1] / 2, used
+
+
+def test_a_job_that_an_interpreter_cannot_take_any_more_gets_another(pool):
+    daemon = pool(WARM_NODE)
+    assert wait_until(lambda: len(daemon.run_pids()) == 2, 30), daemon.log
+    call = daemon.run("console.log(process.env.NODE_ENV); console.error('e')", "javascript", env={"NODE_ENV": "test"}, merge_streams=True)
+    assert (call.outcome, call.stdout, started(call)) == ("COMPLETED", b"test\ne\n", "READY")
+
+
+def test_an_interpreter_that_is_killed_while_it_waits_is_replaced(pool):
+    daemon = pool(WARM_NODE)
+    assert wait_until(lambda: len(daemon.run_pids()) == 2, 30), daemon.log
+    before = daemon.run_pids()
+    for pid in before:
+        os.kill(pid, signal.SIGKILL)
+    call = daemon.run("console.log(1)", "javascript")
+    assert (call.outcome, call.stdout) == ("COMPLETED", b"1\n"), call.result
+    assert wait_until(lambda: len(daemon.run_pids()) == 2 and not daemon.run_pids() & before, 30), daemon.log
+
+
+def test_an_interpreter_that_cannot_wait_is_started_for_each(pool):
+    """A runner that has never heard of waiting fails ahead of every run, and serves all the same: later and later tries, no storm."""
+    runner = "/usr/bin/python3"
+    daemon = pool({"odd": {"exec": runner, "args": "-c exit(7) {code}", "version-args": "--version", "code-name": "x.py", "runner": "yes",
+                           "warm": "yes", "pool-min": 2, "env": "PATH=/usr/bin:/bin"}})
+    assert wait_until(lambda: daemon.log.count("failed at step") >= 2, 20), daemon.log
+    call = daemon.run("x", "odd")
+    assert call.result.exit_code == 7, call.result
+    assert daemon.log.count("failed at step") < 40
+
+
+def test_a_reload_makes_all_cells_anew(pool):
+    daemon = pool(WAITING)
+    wait_for_cells(daemon, 2)
+    before = cells(daemon)
+    daemon.write_runtimes({"bash": {"pool-min": 3}})
+    os.kill(daemon.spawner, signal.SIGHUP)
+    assert wait_until(lambda: len(cells(daemon)) == 3 and not cells(daemon) & before, 20), daemon.log
+    daemon.config["spawner"]["pool"] = "no"
+    daemon.write_config()
+    os.kill(daemon.spawner, signal.SIGHUP)
+    wait_for_cells(daemon, 0)
+    call = daemon.run("echo hi")
+    assert (call.stdout, started(call)) == (b"hi\n", "COLD")
+
+
+def test_the_pool_leaves_room_for_executions(pool):
+    """A pool larger than the machine's cells takes a part of them."""
+    daemon = pool({"bash": {"pool-min": 200, "pool-max": 256}}, **{"max-cells": 20})
+    wait_for_cells(daemon, 5)
+    calls = daemon.many(10, "sleep 0.2; echo done")
+    assert [c.stdout for c in calls] == [b"done\n"] * 10
+
+
+def test_nothing_is_left_when_it_stops(pool):
+    """remove() looks for processes and cgroups."""
+    daemon = pool({**WAITING, **WARM_NODE})
+    wait_for_cells(daemon, 4)
+    assert daemon.stop() == 0
+    assert not daemon.cgroup.folders("cell-")
+    daemon.start()
+
+
+def test_nothing_is_left_of_a_spawner_that_is_killed(pool):
+    daemon = pool(WAITING)
+    wait_for_cells(daemon, 2)
+    before = daemon.cell_pids()
+    old = daemon.kill_spawner()
+    assert wait_until(lambda: daemon.spawner not in (0, old), 15)
+    daemon.wait_serving()
+    assert wait_until(lambda: len(cells(daemon)) == 2 and not daemon.cell_pids() & before, 20), daemon.log
