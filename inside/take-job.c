@@ -162,12 +162,20 @@ static int on_code_name(struct TakenJob *j, const char *name, size_t length) {
         return keep_into(j, &j->code_path, WORKSPACE "/", name, length);
 }
 
+static const char *last_part(const char *path) {
+        const char *part = path;
+        for (; *path; path++)
+                if (*path == '/')
+                        part = path + 1;
+        return part;
+}
+
 /* The first of the files. */
 static int open_code(struct TakenJob *j) {
         j->step = "code";
         int r = add_file(j);
         if (r >= 0)
-                r = open_new(j, j->code_path + strlen(WORKSPACE "/"), 0644);
+                r = open_new(j, last_part(j->code_path), 0644);
         if (r < 0)
                 return r;
         j->code = r;
@@ -274,7 +282,7 @@ static int read_full(void *userdata, void *buffer, size_t size) {
 static int enter_folder(struct TakenJob *j) {
         char path[RECORD_TEXT_MAX + 1];
         j->step = "working_dir";
-        if (chdir(j->working_dir ? j->working_dir : WORKSPACE) < 0)
+        if (chdir(j->working_dir ? j->working_dir : j->folder ? j->folder : WORKSPACE) < 0)
                 return -errno;
         /* The kernel marks a folder that cannot be reached from the cell's root. */
         if (syscall(SYS_getcwd, path, sizeof path) < 0)
@@ -310,9 +318,12 @@ int take_job_head(struct TakenJob *j) {
 }
 
 int take_job_waiting(struct TakenJob *j, const char *code_path) {
-        const char *name = strncmp(code_path, WORKSPACE "/", strlen(WORKSPACE "/")) == 0 ? code_path + strlen(WORKSPACE "/") : "";
+        const char *name = last_part(code_path);
         j->step = "job";
-        return on_code_name(j, name, strlen(name));
+        if (name - code_path < 2 || j->code_path || !path_is_plain(name))
+                return -EINVAL;
+        int r = keep_into(j, &j->code_path, "", code_path, strlen(code_path));
+        return r < 0 ? r : keep_into(j, &j->folder, "", code_path, (size_t) (name - 1 - code_path));
 }
 
 /* The code is sealed last: its place in the report is the first all the same. */
@@ -327,7 +338,7 @@ static int finish_files(struct TakenJob *j) {
 
 int take_job_body(struct TakenJob *j) {
         j->step = "job";
-        j->workspace = open(WORKSPACE, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        j->workspace = open(j->folder ? j->folder : WORKSPACE, O_PATH | O_DIRECTORY | O_CLOEXEC);
         j->code = j->file = -EBADF;
         if (j->workspace < 0)
                 return -errno;

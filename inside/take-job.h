@@ -22,6 +22,7 @@ struct TakenJob {
         bool runner, read_only, waits;
         const char *step; /* what it is at, for take_job_fail() */
 
+        char *folder; /* NULL = /workspace */
         int workspace, code, file;
         uint8_t files[TAKEN_FILES_MAX][TAKEN_FILE_SIZE]; /* REPORT_FILE: of the code, if there is any, then of each file */
         size_t n_files;
@@ -31,7 +32,8 @@ struct TakenJob {
 
 /* args[0] is exec, then the runtime's. */
 int take_job_head(struct TakenJob *j);
-/* Instead of the head, which glovebox-start has read: of it only the code's path is left, and args begins with the caller's. */
+/* Instead of the head, which glovebox-start has read: of it only the code's path is left, whose folder is the workspace. args begins with the
+ * caller's. */
 int take_job_waiting(struct TakenJob *j, const char *code_path);
 /* The rest, up to JOB_END. */
 int take_job_body(struct TakenJob *j);

@@ -6,7 +6,7 @@
 #include "common/util.h"
 
 #define HELPER_PACKET_MAX 4096
-#define HELPER_FDS_MAX 8
+#define HELPER_FDS_MAX 12
 
 struct HelperPlan {
         const char *name;

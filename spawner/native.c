@@ -282,9 +282,14 @@ static int hand_over(struct Native *n, struct RunFds *ret, const char **ret_step
 static int ask_zygote(struct Native *n, const struct RunSetup *setup, bool warm) {
         struct ZygoteRequest request = {.warm = warm};
         int fds[ZYGOTE_FDS_];
-        run_fill_fork(&n->run, setup, &request, fds);
+        int r = run_fill_fork(&n->run, setup, &request, fds);
+        if (r < 0)
+                return r;
         n->fork.number = n->cell->number;
-        return zygote_fork(zygote_of(n), &n->fork, &request, fds);
+        r = zygote_fork(zygote_of(n), &n->fork, &request, fds);
+        for (size_t i = 0; i < ZYGOTE_PIPES; i++)
+                close_fd(fds[i]);
+        return r;
 }
 
 /* 1 = it comes later. */
@@ -446,7 +451,7 @@ static void native_on_forked(struct ZygoteFork *f, int error, const char *step, 
         if (error >= 0)
                 error = run_take_fork(&n->run, &setup, &spec, pid, &step);
         if (error < 0 && n->run.pidfd < 0) {
-                if (error == -EPERM)
+                if (error == -EPERM && pid > 0)
                         zygote_distrust(zygote_of(n), "named a process that is none of its own, and is killed");
                 fork_failed(n, error, step);
                 return;

@@ -253,11 +253,35 @@ int run_start(struct Run *run, const struct RunSetup *setup, const struct RunSpe
         return r;
 }
 
-void run_fill_fork(const struct Run *run, const struct RunSetup *setup, struct ZygoteRequest *request, int fds[ZYGOTE_FDS_]) {
+static int open_namespace(pid_t pid, const char *name) {
+        char path[48];
+        snprintf(path, sizeof path, "/proc/%d/ns/%s", pid, name);
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        return fd < 0 ? -errno : fd;
+}
+
+int run_fill_fork(const struct Run *run, const struct RunSetup *setup, struct ZygoteRequest *request, int fds[ZYGOTE_FDS_]) {
+        static const struct {
+                const char *name;
+                enum Layer layer;
+        } table[ZYGOTE_PIPES] = {
+                {"pid", LAYER_NONE},          {"mnt", LAYER_NONE},          {"net", LAYER_NETWORK_NAMESPACE},
+                {"ipc", LAYER_IPC_NAMESPACE}, {"uts", LAYER_UTS_NAMESPACE},
+        };
         request->user = slot_inside_user(setup->slot);
         request->max_processes = run->max_processes;
-        fds[ZYGOTE_INIT] = setup->init;
         memcpy(fds + ZYGOTE_PIPES, run->inside, sizeof run->inside);
+        for (size_t i = 0; i < ELEMENTSOF(table); i++) {
+                bool waived = table[i].layer && (setup->world->without & LAYER_BIT(table[i].layer));
+                fds[i] = open_namespace(setup->init_pid, waived ? "mnt" : table[i].name);
+                if (fds[i] < 0) {
+                        int r = fds[i];
+                        while (i > 0)
+                                close_fd(fds[--i]);
+                        return r;
+                }
+        }
+        return 0;
 }
 
 static int pid_namespace(pid_t pid, struct stat *ret) {

@@ -4,7 +4,7 @@
  *   spawner                        zygote
  *   ZygoteSetup (1 fd)        ->   preloads
  *                             <-   ZygoteReady
- *   ZygoteRequest (7 fds)     ->   clones a child into the cell (CLONE_PARENT: the spawner's child)
+ *   ZygoteRequest (11 fds)    ->   clones a child into the cell (CLONE_PARENT: the spawner's child)
  *                             <-   ZygoteReply
  *   (puts the child into its leaf, then writes ZYGOTE_PLACED and the job's head down the job pipe)
  *                                  the child reads ZYGOTE_PLACED, goes through the steps, warms up, says REPORT_READY, takes the job
@@ -34,10 +34,12 @@ struct ZygoteReady {
         char detail[ZYGOTE_DETAIL_MAX];
 };
 
-/* Descriptors beside it. */
+/* Descriptors beside it. The namespaces of the cell's init one by one: to join them by its pidfd is asked of a debugger's rights, and init's memory
+ * is the host's. */
 enum ZygoteFd {
-        ZYGOTE_INIT,           /* pidfd of the cell's init */
-        ZYGOTE_PIPES,          /* from here: what becomes 0, 1, 2, job, report, value (STEP_FD_COUNT) */
+        ZYGOTE_PID_NAMESPACE,
+        ZYGOTE_NAMESPACES,     /* from here: mount, network, ipc, uts (enum StepNamespace); of a layer that is waived the mount namespace again */
+        ZYGOTE_PIPES = ZYGOTE_NAMESPACES + 4, /* from here: what becomes 0, 1, 2, job, report, value (STEP_FD_COUNT) */
         ZYGOTE_FDS_ = ZYGOTE_PIPES + 6,
 };
 

@@ -1,5 +1,6 @@
 """Runs one piece of Python code: `python3 runner.py /workspace/main.py ARGS...`. The rest of the job is read from descriptor 3, and what the
-code came to is written to descriptor 5 (common/job.h and common/value.h).
+code came to is written to descriptor 5 (common/job.h and common/value.h). With `--wait=/workspace/main.py` it waits for the job, and with
+`--zygote MODULES...` it imports the modules and is then forked for each job.
 
 Python compiles a script anew at every start, so all but the start is in glovebox_runner/, which can be compiled beforehand.
 
@@ -24,7 +25,9 @@ def prepare():
         sys.dont_write_bytecode = keep
 
 
-work = prepare().run(job=3, value=5)
+life = prepare()
+life.await_job()
+work = life.run(job=3, value=5)
 # User code may do to builtins what it likes, and leave a tracer behind that would see, and end, the runner's own frames.
 Stop, Any, hooks = StopIteration, BaseException, ((sys.getprofile, sys.setprofile), (sys.gettrace, sys.settrace))
 outcome = end = None
@@ -48,5 +51,6 @@ while end is None:
     outcome, step = (answer, error), None
     answer = error = None
 outcome = work = None
+end = life.finish(end)
 if end is not None:
     raise end

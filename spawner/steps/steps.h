@@ -13,10 +13,20 @@ enum {
         STEP_FD_COUNT = 6,
 };
 
+/* Those that a main process joins. */
+enum StepNamespace {
+        STEP_NAMESPACE_MOUNT,
+        STEP_NAMESPACE_NETWORK,
+        STEP_NAMESPACE_IPC,
+        STEP_NAMESPACE_UTS,
+        STEP_NAMESPACE_COUNT,
+};
+
 struct SeccompProgram;
 
 struct StepContext {
-        int init;                /* pidfd of the cell's init */
+        int init;                /* pidfd of the cell's init; unless forked */
+        const int *namespaces;   /* of init; if forked */
         uid_t user;              /* as called inside the cell; the gid too */
         uint64_t max_processes;
         int fds[STEP_FD_COUNT];  /* what becomes 0, 1, 2, job, report, value */

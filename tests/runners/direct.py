@@ -11,6 +11,7 @@ import tempfile
 import threading
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("GLOVEBOX_BUILD", ROOT / "build")).resolve()
 CONTRACTS = {"AUTO": 1, "MAIN": 2, "RESULT": 3, "SCRIPT": 4}
 PIECE = 1 << 20
 
@@ -127,11 +128,13 @@ class Pipes:
     def __init__(self):
         (self.job_out, self.job), (self.report, self.report_in), (self.value, self.value_in) = os.pipe(), os.pipe(), os.pipe()
 
-    def inherit(self):
+    def inherit(self, waits):
         passed = [os.dup(fd) for fd in (self.job_out, self.report_in, self.value_in)]
         for number, fd in enumerate(passed, 3):
             os.dup2(fd, number)
         os.closerange(6, 256)
+        if not waits:
+            os.close(4)  # as glovebox-start does
 
     def close_inner(self):
         for fd in (self.job_out, self.report_in, self.value_in):
@@ -145,11 +148,11 @@ class Pipes:
                 pass
 
 
-def start(command, folder, env=None):
+def start(command, folder, env=None, waits=False):
     """A runner that has its pipes: (process, pipes)."""
     pipes = Pipes()
-    process = subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=pipes.inherit,
-                               close_fds=False, env={**os.environ, **(env or {})})
+    process = subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               preexec_fn=lambda: pipes.inherit(waits), close_fds=False, env={**os.environ, **(env or {})})
     pipes.close_inner()
     return process, pipes
 
@@ -189,7 +192,7 @@ def run(language, code, *, args=(), stdin=b"", timeout=30, files=(), env=None, c
         path = pathlib.Path(folder) / (code_name or CODE_NAMES[language])
         command = command or COMMANDS[language]
         if waits:
-            process, pipes = start([*command, f"--wait={path}"], folder, env)
+            process, pipes = start([*command, f"--wait={path}"], folder, env, waits=True)
             await_ready(pipes)
             report, out = finish(process, pipes, body(code, args, files) + job(**how), stdin, timeout)
             assert len(report) == 40 * (1 + len(files)), f"not the stamps of code and files: {report}"

@@ -18,8 +18,22 @@ sys.set_int_max_str_digits(0)  # values have all their digits
 ENV = {"MPLBACKEND": "Agg", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
+WAYS = {"fresh": False, "waiting": True}
+
+
+@pytest.fixture(autouse=True, params=WAYS)
+def way(request, monkeypatch):
+    """Each test is run by an interpreter that starts with its job, and by one that waited for it."""
+    monkeypatch.setattr(f"{__name__}.waits", WAYS[request.param])
+
+
+waits = False
+# As it is built: the part that waits is compiled.
+COMMAND = [*direct.COMMANDS["python"][:-1], str(direct.BUILD / "lib/glovebox/inside/python/runner.py")]
+
+
 def run(code, **how):
-    return direct.run("python", code, env=ENV, **how)
+    return direct.run("python", code, env=ENV, waits=waits, **{"command": COMMAND, **how})
 
 
 def check_error(error, want, stderr):

@@ -17,6 +17,21 @@ EXIT_BROKEN = 125
 WHERE_MAX = 100  # of a value's path, in a sentence
 
 
+def await_job():
+    """For an interpreter that was started before there is a job."""
+    if sys.argv[1] == "--zygote" or sys.argv[1].startswith("--wait="):
+        part("waiting").until_job()
+
+
+def finish(end):
+    """What to end with."""
+    return part("ending").finish(end) if waited() else end
+
+
+def waited():
+    return "ending" in part("parts").PARTS
+
+
 def run(job, value):
     """job, value: the descriptors. The result is the exception to end with, or None: the end of a script that went well."""
     path = sys.argv[1]

@@ -32,3 +32,5 @@ def is_ours(code):
 PARTS["parts"] = MODULE("parts")
 PARTS["parts"].is_ours = is_ours
 PARTS["parts"].RUNNER = RUNNER
+PARTS["parts"].FOLDER = FOLDER
+PARTS["parts"].PARTS = PARTS

@@ -37,6 +37,14 @@ def open(fd):
         _fd = -1
 
 
+def close_mine():
+    """Gives the descriptor up."""
+    global _fd
+    if _fd >= 0:
+        close(_fd)
+    _fd = -1
+
+
 def is_mine():
     """Not so in a child that user code forked and that comes back through the runner: its value is not the execution's."""
     return getpid() == _owner
