@@ -231,7 +231,7 @@ int server_new(const struct ServerOptions *options, struct Config *config, struc
 }
 
 int server_run(struct Server *s) {
-        return sd_event_loop(s->event);
+        return accept_run_loop(s->accept);
 }
 
 struct Server *server_free(struct Server *s) {

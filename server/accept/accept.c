@@ -160,6 +160,10 @@ void accept_abort(struct Accept *a) {
         grpc_server_cancel_all_calls(a->server);
 }
 
+int accept_run_loop(struct Accept *a) {
+        return queue_loop(&a->queue);
+}
+
 struct Accept *accept_free(struct Accept *a) {
         if (!a)
                 return NULL;

@@ -20,4 +20,6 @@ int accept_reload(struct Accept *a, const struct Config *config, char **ret_erro
  * on_stopped comes when none is left (do not free inside it). accept_abort cancels those that are still there. */
 void accept_stop(struct Accept *a, void (*on_stopped)(void *userdata), void *userdata);
 void accept_abort(struct Accept *a);
+/* Runs the event loop that accept_new was given until it ends. Its exit code, or a negative errno. */
+int accept_run_loop(struct Accept *a);
 struct Accept *accept_free(struct Accept *a);

@@ -23,7 +23,7 @@
 /* Per second: for each processor. */
 #define CALLS_BURST 2000       /* of a caller */
 #define CALLS_BURST_OF_ONE 1000 /* of a connection: as many as may be open */
-#define CALLS_PER_SECOND 2500
+#define CALLS_PER_SECOND 5000 /* a client that asks for one small thing after the other gets to half of it */
 #define CALLS_INNOCENT 20      /* so few lately, and a connection does not pay for what others of its caller do */
 #define FRAMES_BURST 100000
 #define FRAMES_PER_SECOND 50000

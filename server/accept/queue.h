@@ -20,12 +20,17 @@ struct Queue {
         grpc_completion_queue *completions;
         _Atomic(struct Tag *) head;
         int wake;
+        sd_event *event;
         sd_event_source *source;
         pthread_t pump;
         bool pumping;
+        pthread_mutex_t turn; /* of whoever runs what came */
+        atomic_bool shared;   /* the pump may */
 };
 
 int queue_init(struct Queue *q, sd_event *event);
+/* Runs the event loop until it ends, in turns with the thread that waits for gRPC. Returns the loop's exit code, or a negative errno. */
+int queue_loop(struct Queue *q);
 /* From any thread. A tag may be posted again only after it has run. */
 void queue_post(struct Queue *q, struct Tag *t);
 /* Runs what is there; waits for at most this long for something to come. Only for the end, when no event loop runs any more. */

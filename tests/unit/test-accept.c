@@ -46,7 +46,7 @@ static int world_on_stop(sd_event_source *source, int fd, uint32_t events, void 
 static void *world_serve(void *userdata) {
         struct World *w = userdata;
 
-        (void) sd_event_loop(w->event);
+        (void) accept_run_loop(w->accept);
         return NULL;
 }
 
