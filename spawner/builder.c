@@ -11,8 +11,8 @@
 
 #define IN_FLIGHT_MAX 8
 #define NICE 5
-/* Joining the template and the cell, mounting, killing an init. */
-#define CAPABILITIES (PRIVILEGE(SYS_ADMIN) | PRIVILEGE(SYS_CHROOT) | PRIVILEGE(SYS_PTRACE) | PRIVILEGE(KILL))
+/* Making and joining the template, killing an init. */
+#define CAPABILITIES (PRIVILEGE(SYS_ADMIN) | PRIVILEGE(SYS_CHROOT) | PRIVILEGE(KILL))
 #define RESTART_DELAY (100 * USEC_PER_MSEC)
 /* Above the 10 s after which the builder itself gives a step up, below the time that a server waits for its cell. */
 #define ANSWER_TIME (15 * USEC_PER_SEC)

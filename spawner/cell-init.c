@@ -8,6 +8,7 @@
 #include <linux/capability.h>
 #include <linux/securebits.h>
 #include <net/if.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
@@ -21,12 +22,17 @@
 #include "common/collect.h"
 #include "common/probe.h"
 #include "spawner/facts.h"
+#include "spawner/masks.h"
 #include "spawner/privileges.h"
 #include "spawner/trace.h"
 
 #define COLLECT_DESCRIPTORS (COLLECT_DEPTH_MAX + 16) /* one for each folder on the way down, the pipes, and some */
 
-static int workspace = -EBADF; /* of this one cell, for glovebox-init */
+/* What one init opens on its way. Closed by its exec, or given to glovebox-init. */
+static struct {
+        int facts, shared_facts; /* soon hidden by other mounts */
+        int workspace;
+} opened;
 
 /* Root of the user namespace first: only mapped ids may own mounts. */
 static int step_root(const struct InitPlan *p) {
@@ -46,12 +52,20 @@ static int set_read_only(const char *where) {
         return mount_setattr(AT_FDCWD, where, 0, &attr, sizeof attr) < 0 ? -errno : 0;
 }
 
+static int open_folder(const char *path, int *ret) {
+        *ret = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        return *ret < 0 ? -errno : 0;
+}
+
 /* At the place of /proc, which will cover it. From there come the cell's own /etc/passwd and /etc/group. */
 static int step_facts(const struct InitPlan *p) {
         if (mount("tmpfs", "/proc", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "size=4m,nr_inodes=16,mode=0711") < 0)
                 return -errno;
-        _cleanup_close_ int dir = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        int r = dir < 0 ? -errno : facts_create(p->facts, dir);
+        int r = open_folder("/proc", &opened.facts);
+        if (r >= 0)
+                r = open_folder(FACTS_SHARED, &opened.shared_facts);
+        if (r >= 0)
+                r = facts_create(p->facts, opened.facts);
         if (r >= 0)
                 r = set_read_only("/proc");
         for (enum FactName f = FACT_PASSWD; f <= FACT_GROUP && r >= 0; f++) {
@@ -88,6 +102,14 @@ static int step_tmpfs(const struct InitPlan *p) {
         return r;
 }
 
+static int step_proc(const struct InitPlan *p) {
+        return mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "hidepid=invisible") < 0 ? -errno : 0;
+}
+
+static int step_masks(const struct InitPlan *p) {
+        return masks_apply(opened.facts, opened.shared_facts);
+}
+
 static int step_hostname(const struct InitPlan *p) {
         return sethostname("glovebox", 8) < 0 ? -errno : 0;
 }
@@ -109,8 +131,7 @@ static int step_descriptors(const struct InitPlan *p) {
         for (int i = 0; i < 3; i++)
                 if (dup2(null, i) < 0)
                         return -errno;
-        workspace = open("/workspace", O_PATH | O_DIRECTORY | O_CLOEXEC);
-        return workspace < 0 ? -errno : 0; /* the others are close-on-exec */
+        return open_folder("/workspace", &opened.workspace); /* the others are close-on-exec */
 }
 
 static int step_ids(const struct InitPlan *p) {
@@ -129,14 +150,18 @@ static int step_rlimits(const struct InitPlan *p) {
 
 /* After the last change of ids, which would reset both. */
 static int step_bind_to_builder(const struct InitPlan *p) {
+        struct pollfd builder = {.fd = p->builder, .events = POLLIN};
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return -errno;
-        return 0;
+        return poll(&builder, 1, 0) == 0 ? 0 : -ESRCH; /* it died before */
 }
 
+/* The builder has no handlers. */
 static int step_signals(const struct InitPlan *p) {
-        for (int s = 1; s < NSIG; s++)
-                signal(s, SIG_DFL);
+        static const int ignored[] = {SIGINT, SIGTERM, SIGHUP};
+        for (size_t i = 0; i < ELEMENTSOF(ignored); i++)
+                if (signal(ignored[i], SIG_DFL) == SIG_ERR)
+                        return -errno;
         return 0;
 }
 
@@ -149,6 +174,8 @@ static const struct {
         {"init root", step_root, LAYER_NONE},
         {"init facts", step_facts, LAYER_NONE},
         {"init tmpfs", step_tmpfs, LAYER_NONE},
+        {"init proc", step_proc, LAYER_NONE},
+        {"init masks", step_masks, LAYER_MASKED_PROC},
         {"init hostname", step_hostname, LAYER_UTS_NAMESPACE},
         {"init loopback", step_loopback, LAYER_NETWORK_NAMESPACE},
         {"init session", step_session, LAYER_NONE},
@@ -160,16 +187,9 @@ static const struct {
         {"init death", step_bind_to_builder, LAYER_NONE},
 };
 
-static void tell(const struct InitPlan *p, int error, const char *step) {
-        struct InitStatus status = {.error = error};
-        snprintf(status.step, sizeof status.step, "%s", step);
-        if (write(p->status, &status, sizeof status) != (ssize_t) sizeof status)
-                _exit(1);
-}
-
 /* Comes back only with an error. */
 static int become_init(const struct InitPlan *p) {
-        const int fds[] = {p->collect, p->files, workspace};
+        const int fds[] = {p->collect, p->files, opened.workspace};
         char numbers[ELEMENTSOF(fds)][16], user[16];
         for (size_t i = 0; i < ELEMENTSOF(fds); i++) {
                 if (fcntl(fds[i], F_SETFD, 0) < 0)
@@ -182,22 +202,23 @@ static int become_init(const struct InitPlan *p) {
         return -errno;
 }
 
-_Noreturn void cell_init_run(const struct InitPlan *p) {
+void cell_init_run(void *plan) {
+        const struct InitPlan *p = plan;
+        struct InitResult *result = p->result;
+        int r = 0;
         trace("");
-        for (size_t i = 0; i < ELEMENTSOF(steps); i++) {
+        for (size_t i = 0; i < ELEMENTSOF(steps) && r >= 0; i++) {
                 if (steps[i].layer && (p->without & LAYER_BIT(steps[i].layer)))
                         continue;
-                int r = steps[i].run(p);
-                if (r < 0) {
-                        tell(p, r, steps[i].name);
-                        _exit(1);
-                }
+                result->step = steps[i].name;
+                r = steps[i].run(p);
                 trace(steps[i].name);
         }
-        tell(p, 0, "");
-        char go;
-        if (read(p->go, &go, 1) != 1)
-                _exit(1);
-        tell(p, become_init(p), "init exec");
+        if (r >= 0) {
+                result->step = "init exec";
+                result->error = 0;
+                r = become_init(p);
+        }
+        result->error = r;
         _exit(1);
 }

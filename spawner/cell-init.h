@@ -5,20 +5,21 @@
 
 struct FactTexts;
 
+/* Written by it, read by the builder: in memory that both have. */
+struct InitResult {
+        int error; /* 0 = it is about to become glovebox-init */
+        const char *step;
+};
+
 struct InitPlan {
         const struct ConstructRequest *request;
         int program; /* sealed memfd of glovebox-init */
         uint32_t without; /* bits of enum Layer: steps of theirs are left out */
-        int status;  /* pipe to the builder: one struct InitStatus when it is set up, another only if exec fails */
         const struct FactTexts *facts;
         int collect, files; /* ends for init of these pipes (common/collect.h) */
-        int go;      /* pipe from the builder: a byte = become glovebox-init, end of file = die */
+        int builder; /* its pidfd: init is not to outlive it */
+        struct InitResult *result;
 };
 
-struct InitStatus {
-        int32_t error;
-        int32_t pid; /* from the helper that cloned it; 0 in init's own */
-        char step[STEP_NAME_MAX];
-};
-
-_Noreturn void cell_init_run(const struct InitPlan *plan);
+/* Becomes glovebox-init, or ends. */
+void cell_init_run(void *plan);

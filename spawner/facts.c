@@ -144,16 +144,21 @@ static void put_group(FILE *f, const struct FactSpec *s) {
 static const struct {
         const char *name, *path;
         void (*put)(FILE *f, const struct FactSpec *s);
+        bool shared; /* the same for every cell */
 } table[FACT_MAX_] = {
         [FACT_CPUINFO] = {"cpuinfo", "/proc/cpuinfo", put_cpuinfo},
         [FACT_MEMINFO] = {"meminfo", "/proc/meminfo", put_meminfo},
         [FACT_STAT] = {"stat", "/proc/stat", put_stat},
-        [FACT_LOADAVG] = {"loadavg", "/proc/loadavg", put_loadavg},
-        [FACT_VMSTAT] = {"vmstat", "/proc/vmstat", put_vmstat},
+        [FACT_LOADAVG] = {"loadavg", "/proc/loadavg", put_loadavg, true},
+        [FACT_VMSTAT] = {"vmstat", "/proc/vmstat", put_vmstat, true},
         [FACT_BOOT_ID] = {"boot_id", "/proc/sys/kernel/random/boot_id", put_boot_id},
         [FACT_PASSWD] = {"passwd", "/etc/passwd", put_passwd},
         [FACT_GROUP] = {"group", "/etc/group", put_group},
 };
+
+bool fact_is_shared(enum FactName f) {
+        return table[f].shared;
+}
 
 const char *fact_name(enum FactName f) {
         return table[f].name;
@@ -163,16 +168,21 @@ const char *fact_path(enum FactName f) {
         return table[f].path;
 }
 
+static int render(enum FactName name, const struct FactSpec *spec, char **ret) {
+        size_t size;
+        FILE *f = open_memstream(ret, &size);
+        if (!f)
+                return -ENOMEM;
+        table[name].put(f, spec);
+        return fclose(f) == 0 ? 0 : -ENOMEM;
+}
+
 int facts_render(const struct FactSpec *spec, bool all, struct FactTexts *ret) {
         struct FactTexts t _cleanup_(facts_done) = {};
         for (int i = 0; i < (all ? FACT_MAX_ : FACT_LIMITED_); i++) {
-                size_t size;
-                FILE *f = open_memstream(&t.texts[i], &size);
-                if (!f)
-                        return -ENOMEM;
-                table[i].put(f, spec);
-                if (fclose(f) != 0)
-                        return -ENOMEM;
+                int r = table[i].shared ? 0 : render(i, spec, &t.texts[i]);
+                if (r < 0)
+                        return r;
         }
         *ret = t;
         t = (struct FactTexts) {};
@@ -196,10 +206,27 @@ static int write_all(int fd, const char *text) {
         return 0;
 }
 
+static int create(int dir, const char *name, const char *text) {
+        _cleanup_close_ int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+        return fd < 0 ? -errno : write_all(fd, text);
+}
+
 int facts_create(const struct FactTexts *t, int dir) {
         for (int i = 0; i < FACT_MAX_; i++) {
-                _cleanup_close_ int fd = openat(dir, table[i].name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
-                int r = fd < 0 ? -errno : write_all(fd, t->texts[i]);
+                int r = table[i].shared ? 0 : create(dir, table[i].name, t->texts[i]);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+int facts_create_shared(int dir) {
+        const struct FactSpec none = {};
+        for (int i = 0; i < FACT_MAX_; i++) {
+                _cleanup_free_ char *text = NULL;
+                int r = table[i].shared ? render(i, &none, &text) : 0;
+                if (r >= 0 && table[i].shared)
+                        r = create(dir, table[i].name, text);
                 if (r < 0)
                         return r;
         }

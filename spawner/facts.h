@@ -31,7 +31,8 @@ struct FactTexts {
         char *texts[FACT_MAX_];
 };
 
-/* Beside the texts, in the small file system that they are bound from. */
+/* In the template: the files that are the same for every cell, and beside them */
+#define FACTS_SHARED "/tmp/facts"
 #define FACT_NOTHING "nothing" /* a file that nobody may open */
 #define FACT_EMPTY "empty"     /* a folder that nobody may open */
 
@@ -39,16 +40,20 @@ struct FactTexts {
 int facts_learn(void);
 /* Whole numbers of processors: what 0.5 and 1.5 of them look like to a program. Once facts are learnt, never more than there are. */
 unsigned facts_processors(double cpus);
-/* Those that follow limits, or all. */
+/* Those that follow limits, or all that are a cell's own. */
 int facts_render(const struct FactSpec *spec, bool all, struct FactTexts *ret);
 void facts_done(struct FactTexts *t);
 
+/* Writes what is the same for every cell as new files into the folder. */
+int facts_create_shared(int dir);
+
 /* The rest is for processes in the cell, and calls nothing that is not async-signal-safe. */
 
-/* The file's name in the small file system, and its path in the cell. */
+bool fact_is_shared(enum FactName f);
+/* The file's name where it is bound from, and its path in the cell. */
 const char *fact_name(enum FactName f);
 const char *fact_path(enum FactName f);
-/* Writes all texts as new files into the folder. */
+/* Writes all texts of the cell's own as new files into the folder. */
 int facts_create(const struct FactTexts *t, int dir);
 /* Puts the texts into the files where the cell sees them, which are mounted read-only. */
 int facts_rewrite(const struct FactTexts *t);

@@ -22,8 +22,8 @@ static bool is_kept(const char *name) {
         return name[0] == '.' || (name[0] >= '0' && name[0] <= '9');
 }
 
-/* The facts are mounted read-only, so what is bound from there is too. What has gone meanwhile needs no cover. In one call: dozens of these
- * make up much of a cell's making. */
+/* What is bound from is mounted read-only, so what is bound is too. What has gone meanwhile needs no cover. In one call: dozens of these make up
+ * much of a cell's making. */
 static int cover(const char *path, const char *name) {
         return mount(name, path, NULL, MS_BIND, NULL) < 0 && errno != ENOENT ? -errno : 0;
 }
@@ -38,27 +38,67 @@ static int sys_read_only(void) {
         return cover("/proc/sys/fs", FACT_EMPTY);
 }
 
-static int cover_by_facts(void) {
+static int cover_by_facts(bool shared) {
         for (int i = 0; i < FACT_MAX_; i++) {
-                int r = strncmp(fact_path(i), "/proc/", 6) == 0 ? cover(fact_path(i), fact_name(i)) : 0;
+                bool wanted = fact_is_shared(i) == shared && strncmp(fact_path(i), "/proc/", 6) == 0;
+                int r = wanted ? cover(fact_path(i), fact_name(i)) : 0;
                 if (r < 0)
                         return r;
         }
         return 0;
 }
 
+enum Cover { BARE, BY_FILE, BY_FOLDER };
+
 /* Links lead to a process's own. What only root may open is refused by its mode: nobody is root of the host here. */
-static int cover_entry(int proc, const struct dirent *e) {
+static int look(int proc, const char *name, enum Cover *ret) {
         struct stat st;
-        char path[sizeof "/proc/" + sizeof e->d_name];
-        if (is_kept(e->d_name) || e->d_type == DT_LNK)
+        if (is_kept(name)) {
+                *ret = BARE;
                 return 0;
-        if (fstatat(proc, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-                return errno == ENOENT ? 0 : -errno;
-        if ((st.st_mode & 0077) == 0)
-                return 0;
-        snprintf(path, sizeof path, "/proc/%s", e->d_name);
-        return cover(path, S_ISDIR(st.st_mode) ? FACT_EMPTY : FACT_NOTHING);
+        }
+        if (fstatat(proc, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                return -errno;
+        *ret = S_ISLNK(st.st_mode) || (st.st_mode & 0077) == 0 ? BARE : S_ISDIR(st.st_mode) ? BY_FOLDER : BY_FILE;
+        return 0;
+}
+
+/* What the host's own /proc has beside the processes: every other has the same, with the same modes. To look at each file of each cell's anew would
+ * make and remove dozens of inodes. */
+static struct {
+        char name[24];
+        enum Cover cover;
+} known[128];
+static size_t n_known;
+
+int masks_learn(void) {
+        DIR *dir = opendir("/proc");
+        if (!dir)
+                return -errno;
+        struct dirent *e;
+        n_known = 0;
+        while ((e = readdir(dir)) && n_known < ELEMENTSOF(known)) {
+                size_t length = strlen(e->d_name);
+                if (length >= sizeof known[0].name || (e->d_name[0] >= '0' && e->d_name[0] <= '9'))
+                        continue;
+                if (look(dirfd(dir), e->d_name, &known[n_known].cover) >= 0)
+                        memcpy(known[n_known++].name, e->d_name, length + 1);
+        }
+        closedir(dir);
+        return 0;
+}
+
+/* Names come in the same order each time, so the next one is mostly the next one. What is new was brought by a module. */
+static int find(int proc, const char *name, size_t *next, enum Cover *ret) {
+        for (size_t i = 0; i < n_known; i++) {
+                size_t at = (*next + i) % n_known;
+                if (streq(known[at].name, name)) {
+                        *next = at + 1;
+                        *ret = known[at].cover;
+                        return 0;
+                }
+        }
+        return look(proc, name, ret);
 }
 
 static int cover_rest(void) {
@@ -66,18 +106,31 @@ static int cover_rest(void) {
         if (!dir)
                 return -errno;
         int r = 0;
+        size_t next = 0;
         struct dirent *e;
-        while (r >= 0 && (e = readdir(dir)))
-                r = cover_entry(dirfd(dir), e);
+        while (r >= 0 && (e = readdir(dir))) {
+                char path[sizeof "/proc/" + sizeof e->d_name];
+                enum Cover how = BARE;
+                r = find(dirfd(dir), e->d_name, &next, &how);
+                if (r == -ENOENT)
+                        r = 0;
+                if (how == BARE)
+                        continue;
+                snprintf(path, sizeof path, "/proc/%s", e->d_name);
+                r = cover(path, how == BY_FOLDER ? FACT_EMPTY : FACT_NOTHING);
+        }
         closedir(dir);
         return r;
 }
 
-int masks_apply(int facts) {
-        if (fchdir(facts) < 0) /* names there are relative; there is no other way, since it is below /proc now */
-                return -errno;
-        int r = sys_read_only();
+/* Names of what is bound are relative to the working folder. */
+int masks_apply(int own, int shared) {
+        int r = fchdir(shared) < 0 ? -errno : sys_read_only();
         if (r >= 0)
-                r = cover_by_facts();
-        return r < 0 ? r : cover_rest();
+                r = cover_by_facts(true);
+        if (r >= 0)
+                r = cover_rest();
+        if (r >= 0)
+                r = fchdir(own) < 0 ? -errno : cover_by_facts(false);
+        return r >= 0 && chdir("/") < 0 ? -errno : r;
 }

@@ -50,7 +50,7 @@ static const struct {
         enum Layer layer;
 } step_layers[] = {
         {"join the user namespace", LAYER_USER_NAMESPACE}, {"namespaces", LAYER_USER_NAMESPACE}, {"join the template", LAYER_MOUNT_NAMESPACE},
-        {"clone init", LAYER_PID_NAMESPACE},               {"mount proc", LAYER_PRIVATE_PROC},   {"init tmpfs", LAYER_READ_ONLY_ROOT},
+        {"clone init", LAYER_PID_NAMESPACE},               {"init proc", LAYER_PRIVATE_PROC},    {"init tmpfs", LAYER_READ_ONLY_ROOT},
         {"init loopback", LAYER_NETWORK_NAMESPACE},        {"init hostname", LAYER_UTS_NAMESPACE}, {"init ids", LAYER_SEPARATE_UIDS},
         {"init keyring", LAYER_KEYRING},                   {"ids", LAYER_SEPARATE_UIDS},         {"rlimits", LAYER_CORE_LIMIT},
         {"descriptors", LAYER_CLOSED_DESCRIPTORS},         {"cgroup of the cell", LAYER_CGROUP}, {"cgroup of the run", LAYER_CGROUP},

@@ -15,6 +15,7 @@
 
 #include "common/open-within.h"
 #include "spawner/complain.h"
+#include "spawner/facts.h"
 
 #define COPY_MAX (4 * MIB)
 #define RUNNER_DEPTH 6
@@ -336,6 +337,15 @@ static int make_root(struct Template *t) {
         return t->root < 0 ? -errno : 0;
 }
 
+/* What of the facts is the same for every cell. A cell's own /tmp hides the folder. */
+static int make_facts(struct Template *t) {
+        const char *path = FACTS_SHARED + 1;
+        if (mkdirat(t->root, path, 0755) < 0)
+                return -errno;
+        _cleanup_close_ int dir = openat(t->root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        return dir < 0 ? -errno : facts_create_shared(dir);
+}
+
 int template_enter(const struct TemplateSpec *spec, const char **ret_step) {
         static const struct {
                 const char *name;
@@ -343,7 +353,7 @@ int template_enter(const struct TemplateSpec *spec, const char **ret_step) {
         } steps[] = {
                 {"template root", make_root},         {"template folders", make_folders}, {"template usr", make_usr},
                 {"template devices", make_devices},   {"template etc", make_etc},         {"template extras", make_extras},
-                {"template runners", make_runners},   {"template switch", switch_root},
+                {"template runners", make_runners},   {"template facts", make_facts},     {"template switch", switch_root},
         };
         struct Template t = {.spec = spec, .source = -EBADF, .root = -EBADF};
         int r = 0;
@@ -355,6 +365,12 @@ int template_enter(const struct TemplateSpec *spec, const char **ret_step) {
         close_fd(t.source);
         close_fd(t.root);
         return r;
+}
+
+int template_show_proc(void) {
+        if (unshare(CLONE_NEWNS | CLONE_NEWPID) < 0 || mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
+                return -errno;
+        return 0;
 }
 
 static int check_folder(const char *root, const char *below, char **ret_error) {

@@ -197,7 +197,7 @@ def test_kernel_without_seccomp(cgroup):
     assert status == 1 and missing(layers) == {"seccomp"}, layers
 
 
-@pytest.mark.parametrize("call, layer", [("clone3", "pid_namespace"), ("fsopen", "private_proc")])
+@pytest.mark.parametrize("call, layer", [("clone3", "pid_namespace"), ("setns", "mount_namespace")])
 def test_calls_that_every_cell_needs(cgroup, call, layer):
     """A machine (or a container's filter) that refuses a call that every cell needs: the layer is named, nothing is waived into being."""
     status, report, layers = check(cgroup, before=fail_call(call))
