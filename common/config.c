@@ -26,7 +26,7 @@
 /* What has no field of its own kind in struct Config. */
 struct Loading {
         struct Config config;
-        char *audit_code, *scope, *uid_range;
+        char *audit_code, *scope, *uid_range, *server_priority, *spawner_priority;
         bool profiles_in_file;
 };
 
@@ -51,6 +51,7 @@ static const struct Key keys[] = {
         { "server", "node", KEY_STRING, OFFSET(node) },
         { "server", "operators", KEY_WORDS, OFFSET(operators) },
         { "server", "plain-tcp", KEY_BOOL, OFFSET(plain_tcp) },
+        { "server", "priority", KEY_STRING, offsetof(struct Loading, server_priority) },
         { "server", "request-budget", KEY_BYTES, OFFSET(request_budget), 1 * MIB, 64 * GIB },
         { "server", "wait-deadline", KEY_TIME, OFFSET(wait_deadline), 0, HOURS(1) },
         { "tls", "certificate", KEY_STRING, OFFSET(tls_certificate) },
@@ -62,6 +63,7 @@ static const struct Key keys[] = {
         { "spawner", "io-max", KEY_LINES, OFFSET(io_max) },
         { "spawner", "pool", KEY_BOOL, OFFSET(pool) },
         { "spawner", "max-cells", KEY_COUNT, OFFSET(max_cells), 1, 100000 },
+        { "spawner", "priority", KEY_STRING, offsetof(struct Loading, spawner_priority) },
         { "spawner", "scope", KEY_STRING, offsetof(struct Loading, scope) },
         { "spawner", "seccomp-allow", KEY_WORDS, OFFSET(seccomp_allow) },
         { "spawner", "seccomp-deny", KEY_WORDS, OFFSET(seccomp_deny) },
@@ -123,6 +125,8 @@ struct Config *config_free(struct Config *c) {
 static void loading_free(struct Loading *l) {
         free(l->audit_code);
         free(l->scope);
+        free(l->server_priority);
+        free(l->spawner_priority);
         free(l->uid_range);
         config_free(&l->config);
 }
@@ -322,6 +326,14 @@ static int check_scope(struct Place *place, struct Loading *l) {
         return check_word(place, "per-cell", "shared");
 }
 
+static int check_priority(struct Place *place, struct Loading *l) {
+        enum Priority p;
+
+        if (priority_from_string(place->value, &p) >= 0)
+                return 0;
+        return place_fail(place, "'priority' must be normal, high or realtime, not '%s'", place->value);
+}
+
 static int check_waive(struct Place *place, struct Loading *l) {
         for (char **word = l->config.waive; word && *word; word++) {
                 const char *why = layer_refuse_waiver(*word);
@@ -355,11 +367,13 @@ static int check_entry(struct Place *place, struct Loading *l) {
                 { "server", "listen", check_listen },
                 { "server", "node", check_node },
                 { "server", "operators", check_operators },
+                { "server", "priority", check_priority },
                 { "tls", "certificate", check_tls_file },
                 { "tls", "client-ca", check_tls_file },
                 { "tls", "key", check_tls_file },
                 { "spawner", "driver", check_driver },
                 { "spawner", "io-max", check_io_max },
+                { "spawner", "priority", check_priority },
                 { "spawner", "scope", check_scope },
                 { "spawner", "waive", check_waive },
         };
@@ -514,6 +528,8 @@ static int settle_words(struct Place *place, struct Loading *l) {
 
         c->audit_code = streq(l->audit_code, "full") ? AUDIT_CODE_FULL : AUDIT_CODE_HASH;
         c->shared_scopes = streq(l->scope, "shared");
+        (void) priority_from_string(l->server_priority, &c->server_priority); /* checked when it was read */
+        (void) priority_from_string(l->spawner_priority, &c->spawner_priority);
         if (c->shared_scopes && streq(c->driver, "cgroupfs"))
                 return place_fail(place, "'scope' = shared is for driver = systemd; with cgroupfs there are no scopes");
         if ((c->tls_certificate || c->tls_key || c->tls_client_ca) && !(c->tls_certificate && c->tls_key && c->tls_client_ca))

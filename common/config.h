@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/limits.h"
+#include "common/priority.h"
 
 struct Profile {
         char *name;
@@ -69,6 +70,7 @@ struct Config {
         char *node;                 /* part of execution ids; default: the host's name */
         uint64_t keep_finished;     /* per caller; 1000 */
         usec_t keep_finished_for;   /* 1 h */
+        enum Priority server_priority;
         usec_t drain_deadline;      /* how long a stop waits for running executions; 10 s */
         /* [tls] */
         char *tls_certificate, *tls_key, *tls_client_ca; /* absolute paths, or names of credentials in $CREDENTIALS_DIRECTORY */
@@ -93,6 +95,7 @@ struct Config {
         char **waive;               /* controllers and layers that may be missing */
         bool core_scheduling;       /* no core runs two cells at the same time; default no */
         uint64_t max_cells;         /* 1024 */
+        enum Priority spawner_priority;
         bool pool;                  /* cells are kept ready, as the runtimes' pool-min and pool-max say; default yes */
         /* runtimes.d */
         struct Runtime *runtimes;

@@ -152,6 +152,22 @@ static int check_config(const struct ServerOptions *options, struct Config *conf
         return r < 0 ? EX_CONFIG : EXIT_SUCCESS;
 }
 
+/* Before root is given up and before there are threads. */
+static int take_priority(const struct Config *config) {
+        enum Priority p = config->server_priority;
+        int r = priority_take(p, false);
+
+        if (r == -EPERM) {
+                char *cure _cleanup_free_ = priority_cure(p, "server", "gloveboxd");
+                return log_event(LOG_ERR, MESSAGE_CONFIG_REFUSED, r, NULL, "%s", strempty(cure));
+        }
+        if (r < 0)
+                return log_error_errno(r, "Failed to take the priority %s: %m", priority_to_string(p));
+        if (p != PRIORITY_NORMAL)
+                log_info("Runs with priority %s", priority_to_string(p));
+        return 0;
+}
+
 static int run(const struct Arguments *a) {
         struct ServerOptions options = { .config_file = a->config, .spawner = a->spawner, .listen = a->listen, .passed_only = a->passed_only };
         struct Config *config _cleanup_(config_freep) = NULL;
@@ -165,6 +181,8 @@ static int run(const struct Arguments *a) {
         }
         if (a->check_config)
                 return check_config(&options, config);
+        if (take_priority(config) < 0)
+                return EX_CONFIG;
         r = drop_privileges(config);
         if (r < 0) {
                 log_error_errno(r, "Failed to give up root: %m");

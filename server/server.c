@@ -89,6 +89,7 @@ static int needs_restart(const struct Config *was, const struct Config *is, char
                 {"max-message", was->max_message == is->max_message},
                 {"node", streq(was->node, is->node)},
                 {"plain-tcp", was->plain_tcp == is->plain_tcp},
+                {"priority", was->server_priority == is->server_priority},
         };
         return config_changes(keys, ELEMENTSOF(keys), NULL, ret);
 }

@@ -185,6 +185,34 @@ static int raise_limits(void) {
         return set_core_limit();
 }
 
+/* Only ours: neither children nor, by the limits that allowed it, programs in cells get it. Down to the nice value 0 a limit may stay. */
+static int take_priority(const struct Config *config) {
+        static const struct {
+                int resource;
+                rlim_t most;
+        } limits[] = {{RLIMIT_NICE, 20}, {RLIMIT_RTPRIO, 0}};
+        enum Priority p = config->spawner_priority;
+        int r = priority_take(p, true);
+        if (r == -EPERM) {
+                _cleanup_free_ char *cure = priority_cure(p, "spawner", "glovebox-spawner");
+                return log_event(LOG_ERR, MESSAGE_CONFIG_REFUSED, r, NULL, "%s", strempty(cure));
+        }
+        if (r < 0)
+                return log_error_errno(r, "Failed to take the priority %s: %m", priority_to_string(p));
+        if (p != PRIORITY_NORMAL)
+                log_info("Runs with priority %s.", priority_to_string(p));
+        for (size_t i = 0; i < ELEMENTSOF(limits); i++) {
+                struct rlimit now;
+                if (getrlimit((__rlimit_resource_t) limits[i].resource, &now) < 0)
+                        return -errno;
+                now.rlim_max = MIN(now.rlim_max, limits[i].most);
+                now.rlim_cur = MIN(now.rlim_cur, now.rlim_max);
+                if (setrlimit((__rlimit_resource_t) limits[i].resource, &now) < 0)
+                        return -errno;
+        }
+        return 0;
+}
+
 static int lock_state(void) {
         if (mkdir(arg_state, 0755) < 0 && errno != EEXIST)
                 return log_error_errno(errno, "Failed to make the state folder %s: %m", arg_state);
@@ -334,7 +362,7 @@ static int run(struct Main *m) {
         m->lock = lock_state();
         if (m->lock < 0)
                 return m->lock == -EWOULDBLOCK ? EX_CONFIG : EXIT_FAILURE;
-        if (raise_limits() < 0)
+        if (raise_limits() < 0 || take_priority(m->config) < 0)
                 return EX_CONFIG;
         r = sd_event_default(&m->event);
         if (r >= 0)

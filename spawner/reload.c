@@ -61,6 +61,7 @@ int reload_needs_restart(const struct Config *was, const struct Config *is, char
                 {"driver", same_text(was->driver, is->driver)},
                 {"io-max", strv_equal(was->io_max, is->io_max)},
                 {"max-cells", was->max_cells == is->max_cells},
+                {"priority", was->spawner_priority == is->spawner_priority},
                 {"scope", was->shared_scopes == is->shared_scopes},
                 {"seccomp-allow", strv_equal(was->seccomp_allow, is->seccomp_allow)},
                 {"seccomp-deny", strv_equal(was->seccomp_deny, is->seccomp_deny)},

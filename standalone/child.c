@@ -91,6 +91,7 @@ static int prepare(const struct Child *c, pid_t parent) {
         r = place_fds(c);
         if (r >= 0)
                 r = set_environment(c);
+        (void) priority_take(c->priority, false);
         if (r >= 0)
                 r = become(c);
         if (r >= 0)

@@ -1,6 +1,7 @@
 /* One of the two programs that standalone keeps running. */
 #pragma once
 
+#include "common/priority.h"
 #include "common/util.h"
 
 struct Child {
@@ -13,6 +14,7 @@ struct Child {
         size_t n_fds;
         const char *fd_name;
         const char *notify; /* NOTIFY_SOCKET */
+        enum Priority priority; /* of the server, which has no right to take it any more; it says what is wrong when it lacks it */
         uid_t uid;
         gid_t gid;
         int death_signal;   /* what it gets when standalone is killed */

@@ -173,7 +173,7 @@ static int set_spawner(struct Standalone *s, const struct Options *options) {
         return r;
 }
 
-static int set_server(struct Standalone *s, const struct Options *options, uid_t uid, gid_t gid) {
+static int set_server(struct Standalone *s, const struct Options *options, const struct Config *config, uid_t uid, gid_t gid) {
         struct Child *c = &s->server;
         int r;
 
@@ -186,6 +186,7 @@ static int set_server(struct Standalone *s, const struct Options *options, uid_t
                 r = add_option(c, "--config", options->config);
         if (r >= 0)
                 r = strv_extend(&c->argv, "--passed-only");
+        c->priority = config->server_priority;
         c->fds = s->listeners.fds;
         c->n_fds = s->listeners.n;
         c->fd_name = "client";
@@ -226,7 +227,7 @@ int standalone_init(struct Standalone *s, const struct Options *options) {
         if (r >= 0)
                 r = set_spawner(s, options);
         if (r >= 0)
-                r = set_server(s, options, uid, gid);
+                r = set_server(s, options, config, uid, gid);
         return r;
 }
 

@@ -1,5 +1,13 @@
-"""How executions start: what is told of it, and the first moments of a daemon."""
+"""How executions start: what is told of it, the priority of those who start them, and the first moments of a daemon."""
+import ctypes
+import os
+import subprocess
+
+import pytest
+
+from kit import machine
 from kit.call import request
+from kit.daemon import BUILD
 from kit.machine import seconds, wait_until
 from kit.stubs import pb
 
@@ -33,3 +41,69 @@ def test_what_never_started_has_no_start(make_daemon):
     assert waiting.wait().outcome == "CANCELLED" and "start" not in daemon.audit_of(waiting.id)[1]
     daemon.cancel(running.id)
     running.wait()
+
+
+CAP_SYS_NICE = 23
+EX_CONFIG = 78
+# What user code finds: policy, nice value, and how far it could raise them.
+FAVOURS = """
+import os, resource
+print(os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0), resource.getrlimit(resource.RLIMIT_RTPRIO), resource.getrlimit(13))
+for name, ask in (("nice", lambda: os.setpriority(os.PRIO_PROCESS, 0, -1)), ("rr", lambda: os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1)))):
+    try:
+        ask()
+        print(name)
+    except OSError:
+        pass
+"""
+
+
+def without_sys_nice():
+    ctypes.CDLL(None).prctl(24, CAP_SYS_NICE, 0, 0, 0)  # PR_CAPBSET_DROP
+
+
+def priority_of(task):
+    policy = os.sched_getscheduler(task)
+    return policy & ~os.SCHED_RESET_ON_FORK, os.getpriority(os.PRIO_PROCESS, task), bool(policy & os.SCHED_RESET_ON_FORK)
+
+
+@pytest.fixture(scope="module")
+def may_raise():
+    child = subprocess.run(["chrt", "-r", "1", "nice", "-n", "-10", "true"], capture_output=True, text=True)
+    if child.returncode or child.stderr:
+        pytest.skip(f"this machine gives no better priority: {child.stderr}")
+
+
+@pytest.mark.parametrize("name, wanted", [("high", (os.SCHED_OTHER, -10)), ("realtime", (os.SCHED_RR,))])
+def test_priority_is_for_server_and_spawner_alone(make_daemon, may_raise, name, wanted):
+    """All threads of the server, the spawner, and nobody that it starts, neither its helpers nor programs in cells."""
+    daemon = make_daemon(start=False, config={"server": {"priority": name}, "spawner": {"priority": name, "pool": "yes"}},
+                         runtimes={"bash": {"pool-min": 1, "pool-max": 1}, "python": {"pool-min": 1, "pool-max": 1, "warm": "yes", "zygote": "yes"}})
+    daemon.take_baseline = daemon.verify = lambda *_: None  # cells that wait are there to stay
+    daemon.start()
+    tasks = [int(t) for t in os.listdir(f"/proc/{daemon.server}/task")]
+    assert len(tasks) > 1 and {priority_of(t)[:len(wanted)] for t in tasks} == {wanted}
+    assert priority_of(daemon.spawner)[:len(wanted)] == wanted and priority_of(daemon.spawner)[2]
+    others = daemon.cgroup.pids() - {daemon.server, daemon.spawner, daemon.process.pid}
+    assert others, "the spawner has helpers"
+    bad = {machine.program(p): priority_of(p) for p in others if priority_of(p)[0] != os.SCHED_OTHER or priority_of(p)[1] < 0}
+    assert not bad
+    for runtime in ("python", "bash"):
+        wait_until(lambda: daemon.run("true" if runtime == "bash" else "pass", runtime).of("started")[0].start != pb.START_COLD, 10)
+    assert daemon.run(FAVOURS, "python").stdout == b"0 0 (0, 0) (0, 0)\n"
+    in_pool = daemon.run("read -r _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ priority nice _ < /proc/$BASHPID/stat; echo $priority $nice; ulimit -e; ulimit -r")
+    assert in_pool.stdout == b"20 0\n0\n0\n"
+    assert daemon.log.count(f"Runs with priority {name}") == 2
+
+
+@pytest.mark.parametrize("program", ["gloveboxd", "glovebox-spawner"])
+@pytest.mark.parametrize("name, setting", [("high", "Nice=-10"), ("realtime", "CPUSchedulingPolicy=rr")])
+def test_a_priority_that_is_not_allowed_is_no_start(tmp_path, program, name, setting):
+    """The line says which key it is, and what the operator can do."""
+    section = "server" if program == "gloveboxd" else "spawner"
+    config = tmp_path / "glovebox.conf"
+    config.write_text(f"[server]\nlisten = unix:{tmp_path}/gb.sock\n[{section}]\npriority = {name}\n")
+    done = subprocess.run([BUILD / "bin" / program, "--config", config, "--state", tmp_path / "state"], capture_output=True, text=True,
+                          timeout=seconds(20), preexec_fn=without_sys_nice)
+    assert done.returncode == EX_CONFIG, done.stderr
+    assert f"[{section}] priority = {name} is not allowed" in done.stderr and setting in done.stderr and f"systemctl edit {program}" in done.stderr

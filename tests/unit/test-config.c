@@ -126,7 +126,7 @@ static void everything_set(void **state) {
                 "[caps]\ncpus = 8\n"
                 "[profile one]\ncpus = 7.5\nidle-grace = 2s\n"
                 "[caller uid:7]\nmemory = 2G\nmax-executions = 3\n[caller *]\ncpus = 1.5\nslice = others\n[caller cert:Jane Doe]\n"
-                "[spawner]\nwaive = memory pids\nuid-range = 100000:1000\nspare-uid = 99999\ndriver = systemd\nscope = shared\n");
+                "[spawner]\nwaive = memory pids\nuid-range = 100000:1000\nspare-uid = 99999\ndriver = systemd\nscope = shared\npriority = realtime\n[server]\npriority = high\n");
 
         assert_int_equal(strv_length(c->listen), 3);
         assert_string_equal(c->listen[2], "[::1]:50051");
@@ -145,6 +145,8 @@ static void everything_set(void **state) {
         assert_true(strv_contains(c->waive, "pids"));
         assert_string_equal(c->driver, "systemd");
         assert_true(c->shared_scopes);
+        assert_int_equal(c->server_priority, PRIORITY_HIGH);
+        assert_int_equal(c->spawner_priority, PRIORITY_REALTIME);
         assert_int_equal(config_caller(c, "uid:7")->max_executions, 3);
         assert_int_equal(config_caller(c, "uid:7")->together.memory_bytes, 2 * GIB);
         assert_true(config_caller(c, "uid:7")->together.cpus == 0);
@@ -216,6 +218,8 @@ static void errors_name_line_and_cure(void **state) {
                   "'4294900000:67296'" },
                 { "[spawner]\nuid-range = -5:65536\n", "/glovebox.conf: 'uid-range' must be START:COUNT, such as 2130706432:65536, not '-5:65536'" },
                 { "[spawner]\ndriver = docker\n", "/glovebox.conf:2: 'driver' must be cgroupfs or systemd, not 'docker'" },
+                { "[spawner]\npriority = -5\n", "/glovebox.conf:2: 'priority' must be normal, high or realtime, not '-5'" },
+                { "[server]\npriority = Realtime\n", "/glovebox.conf:2: 'priority' must be normal, high or realtime, not 'Realtime'" },
                 { "[spawner]\nscope = one\n", "/glovebox.conf:2: 'scope' must be per-cell or shared, not 'one'" },
                 { "[spawner]\nscope = shared\ndriver = cgroupfs\n",
                   "/glovebox.conf: 'scope' = shared is for driver = systemd; with cgroupfs there are no scopes" },
