@@ -3,15 +3,15 @@
 The driver systemd needs a systemd that is PID 1: this machine's, else that of the program which GLOVEBOX_LAB names (tests/lab/run says what it is)."""
 import json
 import os
-import pathlib
 import shutil
 import subprocess
 import tempfile
 
+from figures import SOURCE, SYSTEMD, head, ms, row
+
 from kit import machine
 from kit.daemon import BUILD, Cgroup
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = BUILD / "bench" / "cgroups"
 LIVE = (0, 100, 1000)
 COUNT = 200
@@ -37,7 +37,7 @@ def in_the_lab(driver, scope, live):
                            "--share", f"{PROGRAM.parent}:/bench:ro", "--", "sh", "-c", command], capture_output=True, text=True, timeout=400)
 
 
-def show(row, ms, name, run, *which):
+def show(name, run, *which):
     for live in LIVE:
         done = run(*which, live)
         found = [line for line in done.stdout.splitlines() if line.startswith("{")]
@@ -49,15 +49,15 @@ def show(row, ms, name, run, *which):
         row(f"{name}, {live} cells there", ms(got["make"]["p50"]), f"make, p50; p99 {ms(got['make']['p99'])}; {text}; {got['per_second']:.0f}/s, 4 at a time")
 
 
-def everything(row, head, ms):
+def cgroups():
     head("The cgroup of a cell")
-    show(row, ms, "cgroupfs", here, "cgroupfs", "per-cell")
-    if os.path.isdir("/run/systemd/system"):
+    show("cgroupfs", here, "cgroupfs", "per-cell")
+    if SYSTEMD:
         run = here
     elif os.environ.get("GLOVEBOX_LAB"):
         run = in_the_lab
     else:
         row("systemd", "-", "systemd is not PID 1 here, and GLOVEBOX_LAB names no machine where it is")
         return
-    show(row, ms, "systemd, a scope for each cell", run, "systemd", "per-cell")
-    show(row, ms, "systemd, scopes that cells share", run, "systemd", "shared")
+    show("systemd, a scope for each cell", run, "systemd", "per-cell")
+    show("systemd, scopes that cells share", run, "systemd", "shared")

@@ -9,12 +9,11 @@ import sys
 import tempfile
 import time
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(SOURCE / "tests" / "e2e"), str(SOURCE / "tests" / "escape")]
+from figures import SOURCE, head, ms, of, row
 
-from kit import machine  # noqa: E402
-from kit.daemon import BUILD, Cgroup, Daemon, write_config  # noqa: E402
-from kit.machine import wait_until  # noqa: E402
+from kit import machine
+from kit.daemon import BUILD, Cgroup, Daemon, write_config
+from kit.machine import wait_until
 
 CELLS = 400
 WARM_UP = 50
@@ -28,10 +27,6 @@ while True:
         break
 while True: pass
 """
-
-
-def of(values, percent):
-    return sorted(values)[min(len(values) - 1, len(values) * percent // 100)]
 
 
 class TracedSpawner:
@@ -94,7 +89,7 @@ def make_cells(spawner):
     return times[WARM_UP:]
 
 
-def steps(row, head, ms):
+def steps():
     head("Making a cell (cold: nothing is kept ready)")
     with TracedSpawner() as spawner:
         whole = make_cells(spawner)
@@ -121,7 +116,7 @@ def steps(row, head, ms):
     row("OpenCell to the last step before user code's exec", ms(of(final, 50)), f"p50; p99 {ms(of(final, 99))}")
 
 
-def calls(row, head):
+def calls():
     head("The filter of system calls and Landlock")
     done = subprocess.run([str(BUILD / "bench" / "wall"), str(SOURCE / "spawner" / "policy" / "default.policy"), "100"], capture_output=True, text=True)
     if done.returncode:
@@ -134,7 +129,7 @@ def calls(row, head):
         row(f"{what}: with it", f"{got['with'][name]:.0f} ns", f"{got['with'][name] - got['without'][name]:+.0f} ns")
 
 
-def bombs(row, head, ms):
+def bombs():
     head("Killing a fork bomb (cancel to result: every process is dead and reaped then)")
     for count in (256, 1000):
         daemon = Daemon(config={"server": {"audit-file": None}, "limits": {"max-processes": count}})
@@ -160,7 +155,7 @@ def bombs(row, head, ms):
             daemon.remove()
 
 
-def everything(row, head, ms):
-    steps(row, head, ms)
-    calls(row, head)
-    bombs(row, head, ms)
+def wall():
+    steps()
+    calls()
+    bombs()
