@@ -1,0 +1,77 @@
+"""A zygote runs code of third parties, so it may be taken over: what it can do to the host, and what its lies do to the spawner. The attacks are in
+compromised_zygote.py, which takes the place of the interpreter in a runtime of the test's own."""
+import os
+import pathlib
+import re
+import socket
+
+import pytest
+
+from kit import machine
+from kit.machine import wait_until
+
+HERE = pathlib.Path(__file__).resolve().parent
+# Also the pids of the spawner's own helpers, which are its children as the zygote's are.
+LIES = ["spawner", "itself", "none", "negative", "far", *[str(n) for n in range(1, 5)]]
+
+
+@pytest.fixture
+def host():
+    """A service on the host's loopback, and one with an abstract name."""
+    with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as unix:
+        name = f"glovebox-test-{os.getpid()}"
+        unix.bind("\0" + name)
+        unix.listen()
+        yield {"HOST_PORT": tcp.getsockname()[1], "HOST_ABSTRACT": name}
+
+
+@pytest.fixture
+def taken_over(make_daemon, host):
+    def make(attack):
+        code = (HERE / "compromised_zygote.py").read_bytes().hex()
+        env = "\nenv = ".join(f"{k}={v}" for k, v in {"ATTACK": attack, "PATH": "/usr/bin:/bin", **host}.items())
+        runtime = {"exec": "/usr/bin/python3", "args": f"-c exec(bytes.fromhex('{code}')) {{code}}", "code-name": "x.py", "runner": "yes",
+                   "zygote": "yes", "env": env}
+        # The code runs in every interpreter of the runtime; only in the zygote's place does it find a socket.
+        return make_daemon(runtimes={"rogue": runtime})
+    return make
+
+
+def test_a_zygote_has_no_right_on_the_host(taken_over):
+    daemon = taken_over("all")
+    assert wait_until(lambda: "attacks, these succeed" in daemon.log, 30), daemon.log
+    count, found = re.search(r"(\d+) attacks, these succeed: ([^)]*)\)", daemon.log).groups()
+    assert int(count) >= 20 and found == "", found
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_zygote_that_lies_about_its_child_is_not_believed(taken_over, lie):
+    """The execution is started without it, and what it named is left alone."""
+    daemon = taken_over(f"lie:{lie}")
+    pids = {name: daemon.child(name) for name in ("glovebox-spawner", "gloveboxd")}
+    calls = [daemon.run("x", "rogue") for _ in range(3)]
+    assert {c.outcome for c in calls} == {"FAILED"}, [c.result for c in calls]  # there is no socket for the code in a cell
+    assert pids == {name: daemon.child(name) for name in pids}
+    assert wait_until(lambda: "named a process that is none of its own" in daemon.log, 10), daemon.log
+
+
+def zygotes(daemon):
+    return [p for p in daemon.cgroup.pids() if machine.is_zygote(p) and machine.program(p)]
+
+
+def test_what_the_host_sees_of_a_zygote(daemon):
+    assert wait_until(lambda: zygotes(daemon), 20), daemon.log
+    spawner = pathlib.Path(f"/proc/{daemon.spawner}")
+    for pid in zygotes(daemon):
+        proc = pathlib.Path(f"/proc/{pid}")
+        status = dict(line.split(":\t", 1) for line in (proc / "status").read_text().splitlines() if ":\t" in line)
+        assert "0" not in status["Uid"].split() and "0" not in status["Gid"].split() and not status["Groups"].split()
+        assert status["NoNewPrivs"] == "1" and status["Threads"] == "1"
+        assert int(status["CapPrm"], 16) == 1 << 6 | 1 << 7 | 1 << 8 | 1 << 18 | 1 << 21  # SETGID SETUID SETPCAP SYS_CHROOT SYS_ADMIN, of its own namespace
+        assert int(status["CapBnd"], 16) == int(status["CapPrm"], 16)
+        for kind in ("user", "mnt", "net", "ipc", "uts"):
+            assert os.readlink(proc / "ns" / kind) != os.readlink(spawner / "ns" / kind), kind
+            assert os.readlink(proc / "ns" / kind) != os.readlink(f"/proc/self/ns/{kind}"), kind
+        open_files = {int(n): os.readlink(proc / "fd" / n) for n in os.listdir(proc / "fd")}
+        assert set(open_files) == {0, 1, 2, 3} and open_files[3].startswith("socket:"), open_files
+        assert (proc / "oom_score_adj").read_text() == "1000\n"
