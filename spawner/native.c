@@ -296,7 +296,7 @@ static int ask_zygote(struct Native *n, const struct RunSetup *setup, bool warm)
 static int begin_main(struct Native *n, const struct RunSpec *spec, bool wait, struct RunFds *ret, const char **ret_step) {
         n->runs++;
         const struct RunSetup setup = run_setup(n);
-        bool forked = !spec->fresh && !spec->probe && !spec->probe_version && !n->alone && zygote_is_ready(zygote_of(n));
+        bool forked = !spec->fresh && !spec->probe && !spec->probe_version && !n->alone && zygote_want(zygote_of(n));
         int r = run_prepare(&n->run, &setup, spec, ret_step);
         if (r < 0)
                 return r;

@@ -546,8 +546,12 @@ static int give_up_exec(struct Spawner *s) {
 
 static int start_zygotes(struct Spawner *s, const struct Config *config) {
         for (size_t i = 0; i < config->n_runtimes; i++) {
-                const struct ZygotePlan plan = {.world = &s->world, .runtime = &config->runtimes[i], .index = (unsigned) i, .userns = s->usernses[i]};
-                bool wanted = config->runtimes[i].zygote && builder_exec_error(s->world.builder, (unsigned) i) == 0;
+                const struct Runtime *runtime = &config->runtimes[i];
+                const struct ZygotePlan plan = {
+                        .world = &s->world, .runtime = runtime, .index = (unsigned) i, .userns = s->usernses[i],
+                        .lazy = runtime->pool_min == 0 || !config->pool,
+                };
+                bool wanted = runtime->zygote && builder_exec_error(s->world.builder, (unsigned) i) == 0;
                 int r = wanted ? zygote_new(s->world.event, &plan, &s->zygotes[i]) : 0;
                 if (r < 0)
                         return r;

@@ -46,6 +46,7 @@ struct Zygote {
         struct Process *leaving; /* has to answer still */
         sd_event_source *timer;  /* when the next one is to be started */
         usec_t pause;
+        bool sleeps;             /* nobody has wanted it yet */
 };
 
 static void start_later(struct Zygote *z, usec_t pause);
@@ -273,8 +274,12 @@ int zygote_new(sd_event *event, const struct ZygotePlan *plan, struct Zygote **r
                 return -ENOMEM;
         z->event = event;
         z->plan = *plan;
+        z->sleeps = plan->lazy;
         int r = sd_event_add_time_relative(event, &z->timer, CLOCK_MONOTONIC, 0, 0, zygote_on_timer, z);
+        if (r >= 0 && z->sleeps)
+                r = sd_event_source_set_enabled(z->timer, SD_EVENT_OFF);
         if (r < 0) {
+                sd_event_source_disable_unref(z->timer);
                 free(z);
                 return r;
         }
@@ -293,7 +298,11 @@ struct Zygote *zygote_free(struct Zygote *z) {
         return NULL;
 }
 
-bool zygote_is_ready(const struct Zygote *z) {
+bool zygote_want(struct Zygote *z) {
+        if (z && z->sleeps) {
+                z->sleeps = false;
+                start_later(z, 0);
+        }
         return z && z->serving;
 }
 
@@ -335,6 +344,6 @@ void zygote_distrust(struct Zygote *z, const char *why) {
 }
 
 void zygote_renew(struct Zygote *z) {
-        if (!z->coming)
+        if (!z->coming && !z->sleeps)
                 start_later(z, 0);
 }

@@ -16,6 +16,7 @@ struct ZygotePlan {
         const struct Runtime *runtime;
         unsigned index;       /* of the runtime in the config */
         int userns;
+        bool lazy;            /* it starts when it is wanted for the first time: what it preloads may be large */
 };
 
 /* One child to be cloned; embedded in who wants it. */
@@ -27,12 +28,12 @@ struct ZygoteFork {
         void (*on_forked)(struct ZygoteFork *f, int error, const char *step, pid_t pid);
 };
 
-/* Starts the first one when the event loop runs; plan is copied. One that dies, or has lived long enough, is replaced by itself. */
+/* Starts the first one when the event loop runs, or when zygote_want is called; plan is copied. One that dies, or has lived long enough, is replaced by itself. */
 int zygote_new(sd_event *event, const struct ZygotePlan *plan, struct Zygote **ret);
 struct Zygote *zygote_free(struct Zygote *z);
 DEFINE_CLEANUP(struct Zygote *, zygote_free)
-/* It has loaded everything and can clone at once. */
-bool zygote_is_ready(const struct Zygote *z);
+/* It has loaded everything and can clone at once; if not, it begins to. */
+bool zygote_want(struct Zygote *z);
 /* fds: as enum ZygoteFd says; stay the caller's. -EAGAIN: not now; nothing is called then. */
 int zygote_fork(struct Zygote *z, struct ZygoteFork *f, struct ZygoteRequest *request, const int fds[ZYGOTE_FDS_]);
 /* on_forked is not called any more. */

@@ -85,6 +85,7 @@ def becomes(uid):
 
 
 ATTACKS = {
+    "find a descriptor": lambda: bool(descriptors()),
     "signal the spawner": lambda: os.kill(HOST, 0),
     "signal pid 1": lambda: os.kill(1, 0),
     "trace the spawner": lambda: call(PTRACE, PTRACE_ATTACH, HOST, 0, 0) == 0,
@@ -94,7 +95,7 @@ ATTACKS = {
     "see the host's processes": proc,
     "write to a cgroup": writes_cgroup,
     "read the host's passwords": opens("/etc/shadow"),
-    "see the host's root": opens("/root"),
+    "see the host's root": lambda: bool(os.listdir("/root")),
     "see the host's state": opens("/var/lib/dpkg/status"),
     "write to /usr": opens("/usr/attack", os.O_WRONLY | os.O_CREAT),
     "make / writable": lambda: libc.mount(None, b"/", None, MS_REMOUNT | MS_BIND, None) == 0,
@@ -103,7 +104,6 @@ ATTACKS = {
     "be an unmapped user": lambda: becomes(999),
     "reach the host's loopback": reaches(socket.AF_INET, ("127.0.0.1", int(os.environ["HOST_PORT"]))),
     "reach the host's abstract socket": reaches(socket.AF_UNIX, "\0" + os.environ["HOST_ABSTRACT"]),
-    "find a descriptor": lambda: bool(descriptors()),
     "be nicer to itself": lambda: os.setpriority(os.PRIO_PROCESS, 0, -1),
     "gain by exec": lambda: libc.prctl(39, 0, 0, 0, 0) == 0,  # PR_GET_NO_NEW_PRIVS
     "read a secret": lambda: any("SECRET" in name for name in os.environ),

@@ -29,9 +29,10 @@ def host():
 def taken_over(make_daemon, host):
     def make(attack):
         code = (HERE / "compromised_zygote.py").read_bytes().hex()
-        env = "\nenv = ".join(f"{k}={v}" for k, v in {"ATTACK": attack, "PATH": "/usr/bin:/bin", **host}.items())
-        runtime = {"exec": "/usr/bin/python3", "args": f"-c exec(bytes.fromhex('{code}')) {{code}}", "code-name": "x.py", "runner": "yes",
-                   "zygote": "yes", "env": env}
+        pieces = [code[at:at + 180] for at in range(0, len(code), 180)]
+        args = ["-c exec(bytes.fromhex(''.join(__import__('sys').argv[1:-1])))", *pieces, "{code}"]
+        env = [f"{k}={v}" for k, v in {"ATTACK": attack, "PATH": "/usr/bin:/bin", **host}.items()]
+        runtime = {"exec": "/usr/bin/python3", "args": args, "code-name": "x.py", "runner": "yes", "zygote": "yes", "env": env}
         # The code runs in every interpreter of the runtime; only in the zygote's place does it find a socket.
         return make_daemon(runtimes={"rogue": runtime})
     return make

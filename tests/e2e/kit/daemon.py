@@ -135,7 +135,7 @@ class Daemon:
 
     def write_runtimes(self, runtimes):
         """{"bash": {"pool-min": 4}}: the shipped file of that name with these keys of [runtime] in place of its own; a name that is not shipped:
-        all of them. None leaves a key out."""
+        all of them. None leaves a key out, a list repeats it."""
         if runtimes:
             (self.folder / "runtimes.d").mkdir(exist_ok=True)
         for name, keys in runtimes.items():
@@ -143,7 +143,7 @@ class Daemon:
             lines = shipped.read_text().splitlines() if shipped.exists() else ["[runtime]"]
             lines = [line for line in lines if line.split("=")[0].strip() not in keys]
             at = lines.index("[runtime]") + 1
-            lines[at:at] = [f"{key} = {value}" for key, value in keys.items() if value is not None]
+            lines[at:at] = [f"{key} = {v}" for key, value in keys.items() if value is not None for v in (value if isinstance(value, list) else [value])]
             (self.folder / "runtimes.d" / f"{name}.conf").write_text("\n".join(lines) + "\n")
 
     # starting and stopping
