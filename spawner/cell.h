@@ -43,6 +43,7 @@ struct Cell {
         enum CellState state;
         bool has_run, lost;
         bool pooled;                   /* it was made before anyone asked for it */
+        bool warming;                  /* its interpreter has been started ahead, and does not wait yet */
         bool told_full;                /* of this run */
         struct RunSpec run;            /* the waiting or current one */
         struct Wait ending;
@@ -55,6 +56,7 @@ struct CellSpec {
         const char *slice;
         struct Limits limits;
         const char *tag;
+        bool aside;                    /* for a question of the server's own: no demand that a pool has to meet */
 };
 
 /* Begins to make it. Whatever fails later is told by CellFailed and CellClosed. */

@@ -108,6 +108,7 @@ static int open_cell(struct Context *c, const Glovebox__Internal__OpenCell *o) {
         if (!spec.slice && !isempty(o->slice))
                 return c->handler->refuse_cell(c->handler->userdata, o->cell, -ENOENT, STEP_SLICE);
         spec.runtime = (unsigned) (runtime - c->bounds->config->runtimes);
+        spec.aside = o->run && o->run->probe_version;
         return c->handler->open_cell(c->handler->userdata, &spec);
 }
 

@@ -448,10 +448,11 @@ static void native_on_forked(struct ZygoteFork *f, int error, const char *step, 
         const struct RunSetup setup = run_setup(n);
         const struct RunSpec spec = n->wanted && n->cell->state == CELL_STARTING && !n->fork_warm ? n->cell->run : spec_ahead(n);
         struct RunFds fds = {};
-        if (error >= 0)
+        bool forked = error >= 0;
+        if (forked)
                 error = run_take_fork(&n->run, &setup, &spec, pid, &step);
         if (error < 0 && n->run.pidfd < 0) {
-                if (error == -EPERM && pid > 0)
+                if (forked && (error == -EPERM || error == -ESRCH))
                         zygote_distrust(zygote_of(n), "named a process that is none of its own, and is killed");
                 fork_failed(n, error, step);
                 return;
@@ -474,6 +475,9 @@ static int native_warm(struct Cell *c) {
         struct Native *n = c->impl;
         const struct RunSpec spec = spec_ahead(n);
         const char *step = "";
+        /* Another interpreter would not have what the zygote preloads. */
+        if (c->world->config->runtimes[c->runtime].zygote && !zygote_want(zygote_of(n)))
+                return -EAGAIN;
         n->fork_warm = true;
         int r = begin_main(n, &spec, true, NULL, &step);
         return r == 0 ? watch_report(n) : MIN(r, 0);

@@ -48,7 +48,7 @@ static void count_ready(struct Stock *s) {
         struct Cell *c;
         s->ready = 0;
         LIST_FOREACH(c, &s->cells, entry)
-                s->ready += c->state == CELL_READY && (!s->warm || c->kind->is_warm(c));
+                s->ready += c->state == CELL_READY && !c->warming;
         s->least = MIN(s->least, s->ready);
 }
 
@@ -78,17 +78,35 @@ static void pool_on_closed(void *userdata, struct Cell *c) {
         p->on_closed(p->userdata);
 }
 
+static void warm_up(struct Cell *c) {
+        int r = c->kind->warm(c);
+        if (r < 0 && r != -EAGAIN)
+                cell_on_spoiled(c, r, "start the interpreter ahead");
+        else
+                c->warming = r >= 0;
+}
+
+/* It is made, or its interpreter waits. Without a zygote it stays as it is until there is one. */
 static void pool_on_ready(void *userdata, struct Cell *c) {
         struct Pool *p = userdata;
         struct Stock *s = stock_of(p, c);
-        bool warm = c->kind->is_warm(c);
-        int r = s->warm && !warm ? c->kind->warm(c) : 0;
-        if (r < 0) {
-                cell_on_spoiled(c, r, "start the interpreter ahead");
-                return;
-        }
-        if (!s->warm || warm)
+        if (c->kind->is_warm(c) || !s->warm) {
+                c->warming = false;
                 s->pause = 0;
+        } else
+                warm_up(c);
+        count_ready(s);
+        pool_plan(p);
+}
+
+void pool_on_zygote(struct Pool *p, unsigned runtime) {
+        struct Stock *s = &p->stocks[runtime];
+        struct Cell *c, *next;
+        for (c = LIST_FIRST(&s->cells); c && s->warm; c = next) {
+                next = LIST_NEXT(c, entry); /* a failure frees at most c itself */
+                if (c->state == CELL_READY && !c->orphan && !c->warming && !c->kind->is_warm(c))
+                        warm_up(c);
+        }
         count_ready(s);
         pool_plan(p);
 }
@@ -210,14 +228,15 @@ static struct Cell *find(struct Stock *s, const struct CellSpec *spec) {
                         continue;
                 if (c->kind->is_warm(c) || !s->warm)
                         return c;
-                best = c;
+                if (!best || !c->warming)
+                        best = c;
         }
         return best;
 }
 
 struct Cell *pool_take(struct Pool *p, const struct CellSpec *spec, const struct CellOwner *owner) {
         struct Stock *s = &p->stocks[spec->runtime];
-        if (p->stopped || spec->slice || s->max == 0)
+        if (p->stopped || spec->slice || spec->aside || s->max == 0)
                 return NULL;
         p->taken = now_monotonic();
         struct Cell *c = find(s, spec);
@@ -225,8 +244,10 @@ struct Cell *pool_take(struct Pool *p, const struct CellSpec *spec, const struct
                 s->goal = MIN(s->max, MAX(2 * s->goal, (uint64_t) 1));
         if (c && cell_adopt(c, spec, owner) < 0)
                 c = NULL;
-        if (c)
+        if (c) {
                 drop(s, c);
+                c->warming = false;
+        }
         pool_plan(p);
         return c;
 }

@@ -544,12 +544,17 @@ static int give_up_exec(struct Spawner *s) {
         return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
 }
 
+static void spawner_on_zygote(void *userdata, unsigned runtime) {
+        struct Spawner *s = userdata;
+        pool_on_zygote(s->pool, runtime);
+}
+
 static int start_zygotes(struct Spawner *s, const struct Config *config) {
         for (size_t i = 0; i < config->n_runtimes; i++) {
                 const struct Runtime *runtime = &config->runtimes[i];
                 const struct ZygotePlan plan = {
                         .world = &s->world, .runtime = runtime, .index = (unsigned) i, .userns = s->usernses[i],
-                        .lazy = runtime->pool_min == 0 || !config->pool,
+                        .on_ready = spawner_on_zygote, .userdata = s, .lazy = runtime->pool_min == 0 || !config->pool,
                 };
                 bool wanted = runtime->zygote && builder_exec_error(s->world.builder, (unsigned) i) == 0;
                 int r = wanted ? zygote_new(s->world.event, &plan, &s->zygotes[i]) : 0;

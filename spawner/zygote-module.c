@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -291,11 +292,23 @@ static PyObject *zygote_take_head(PyObject *self, PyObject *unused) {
         return words_and_environment();
 }
 
+/* Not before there is a job is anything made of it: another interpreter may get it, in the same workspace. */
+static int wait_for_job(void) {
+        struct pollfd p = {.fd = JOB_FD, .events = POLLIN};
+        int r;
+        do
+                r = poll(&p, 1, -1);
+        while (r < 0 && errno == EINTR);
+        return r < 0 ? -errno : 0;
+}
+
 static PyObject *zygote_take_job(PyObject *self, PyObject *args) {
         const char *path = NULL;
         if (!PyArg_ParseTuple(args, "|z", &path))
                 return NULL;
-        int r = path ? take_job_waiting(&job, path) : 0;
+        int r = wait_for_job();
+        if (r >= 0 && path)
+                r = take_job_waiting(&job, path);
         if (r >= 0)
                 r = take_job_body(&job);
         if (r < 0)

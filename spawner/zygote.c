@@ -136,6 +136,7 @@ static void process_on_ready(struct Process *p, struct ZygoteReady *ready) {
                 z->leaving = before;
         log_full(LOG_DEBUG, 0, NULL, "The zygote of runtime %s is ready.", z->plan.runtime->key);
         start_later(z, AGE_MAX);
+        z->plan.on_ready(z->plan.userdata, z->plan.index);
 }
 
 static void process_on_reply(struct Process *p, struct ZygoteReply *reply) {

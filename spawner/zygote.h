@@ -16,6 +16,8 @@ struct ZygotePlan {
         const struct Runtime *runtime;
         unsigned index;       /* of the runtime in the config */
         int userns;
+        void (*on_ready)(void *userdata, unsigned index); /* each time that another one serves */
+        void *userdata;
         bool lazy;            /* it starts when it is wanted for the first time: what it preloads may be large */
 };
 
@@ -28,7 +30,8 @@ struct ZygoteFork {
         void (*on_forked)(struct ZygoteFork *f, int error, const char *step, pid_t pid);
 };
 
-/* Starts the first one when the event loop runs, or when zygote_want is called; plan is copied. One that dies, or has lived long enough, is replaced by itself. */
+/* Starts the first one when the event loop runs, or when zygote_want is called; plan is copied. One that dies, or has lived long enough, is
+ * replaced by itself. */
 int zygote_new(sd_event *event, const struct ZygotePlan *plan, struct Zygote **ret);
 struct Zygote *zygote_free(struct Zygote *z);
 DEFINE_CLEANUP(struct Zygote *, zygote_free)

@@ -29,7 +29,8 @@ def pool(make_daemon):
     made = []
 
     def make(runtimes, **spawner):
-        daemon = make_daemon(start=False, config={"spawner": {"pool": "yes", **spawner}}, runtimes=runtimes)
+        others = {name: {"pool-min": 0, "pool-max": 0} for name in ("bash", "javascript", "python", "python-data")}
+        daemon = make_daemon(start=False, config={"spawner": {"pool": "yes", **spawner}}, runtimes={**others, **runtimes})
         daemon.take_baseline = lambda: None
         daemon.verify = lambda killed: None
         made.append(daemon)

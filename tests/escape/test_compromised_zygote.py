@@ -25,6 +25,10 @@ def host():
         yield {"HOST_PORT": tcp.getsockname()[1], "HOST_ABSTRACT": name}
 
 
+def zygotes(daemon):
+    return [p for p in daemon.cgroup.pids() if machine.is_zygote(p) and machine.program(p)]
+
+
 @pytest.fixture
 def taken_over(make_daemon, host):
     def make(attack):
@@ -40,6 +44,7 @@ def taken_over(make_daemon, host):
 
 def test_a_zygote_has_no_right_on_the_host(taken_over):
     daemon = taken_over("all")
+    daemon.run("x", "rogue")  # it starts when it is wanted
     assert wait_until(lambda: "attacks, these succeed" in daemon.log, 30), daemon.log
     count, found = re.search(r"(\d+) attacks, these succeed: ([^)]*)\)", daemon.log).groups()
     assert int(count) >= 20 and found == "", found
@@ -50,17 +55,17 @@ def test_a_zygote_that_lies_about_its_child_is_not_believed(taken_over, lie):
     """The execution is started without it, and what it named is left alone."""
     daemon = taken_over(f"lie:{lie}")
     pids = {name: daemon.child(name) for name in ("glovebox-spawner", "gloveboxd")}
-    calls = [daemon.run("x", "rogue") for _ in range(3)]
+    calls = [daemon.run("x", "rogue")]  # the zygote starts when it is wanted
+    assert wait_until(lambda: zygotes(daemon), 20), daemon.log
+    wait_until(lambda: False, 1)
+    calls += [daemon.run("x", "rogue") for _ in range(3)]
     assert {c.outcome for c in calls} == {"FAILED"}, [c.result for c in calls]  # there is no socket for the code in a cell
     assert pids == {name: daemon.child(name) for name in pids}
     assert wait_until(lambda: "named a process that is none of its own" in daemon.log, 10), daemon.log
 
 
-def zygotes(daemon):
-    return [p for p in daemon.cgroup.pids() if machine.is_zygote(p) and machine.program(p)]
-
-
 def test_what_the_host_sees_of_a_zygote(daemon):
+    daemon.run("print(1)", "python")
     assert wait_until(lambda: zygotes(daemon), 20), daemon.log
     spawner = pathlib.Path(f"/proc/{daemon.spawner}")
     for pid in zygotes(daemon):
