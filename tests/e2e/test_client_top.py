@@ -557,7 +557,7 @@ def complete(client, *words, line=None, path=None):
 def test_completion_asks_for_runtimes_and_profiles(client):
     info = client.daemon.info()
     assert complete(client, "run", "-r", "") == {r.name for r in info.runtimes if r.available} >= {"python", "javascript-module"}
-    assert complete(client, "run", "--runtime", "pyt") == {"python"}
+    assert complete(client, "run", "--runtime", "pyt") == {"python", "python-data"}
     assert complete(client, "run", "--profile", "") == {p.name for p in info.profiles} and complete(client, "run", "-p", "he") == {"heavy"}
     status, out, err = client("completion", "runtimes")
     assert (status, err) == (0, b"") and out.decode().split() == [r.name for r in info.runtimes if r.available]
