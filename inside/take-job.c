@@ -170,8 +170,10 @@ static const char *last_part(const char *path) {
         return part;
 }
 
-/* The first of the files. */
+/* The first of the files. Not before there is a body: until then the workspace is to be empty. */
 static int open_code(struct TakenJob *j) {
+        if (!j->is_body || !j->code_path || j->n_files > 0)
+                return 0;
         j->step = "code";
         int r = add_file(j);
         if (r >= 0)
@@ -213,6 +215,9 @@ static int on_head_end(struct TakenJob *j) {
 
 static int on_text(void *userdata, enum JobType type, char *bytes, size_t length) {
         struct TakenJob *j = userdata;
+        int r = open_code(j);
+        if (r < 0)
+                return r;
         j->step = "job";
         switch (type) {
         case JOB_EXEC:
@@ -250,6 +255,9 @@ static int on_text(void *userdata, enum JobType type, char *bytes, size_t length
 
 static int on_data(void *userdata, enum JobType type, const uint8_t *bytes, size_t length) {
         struct TakenJob *j = userdata;
+        int r = open_code(j);
+        if (r < 0)
+                return r;
         int fd = type == JOB_CODE ? j->code : j->file;
         j->step = type == JOB_CODE ? "code" : "files";
         if (fd < 0)
@@ -342,9 +350,8 @@ int take_job_body(struct TakenJob *j) {
         j->code = j->file = -EBADF;
         if (j->workspace < 0)
                 return -errno;
-        int r = j->code_path ? open_code(j) : 0;
-        if (r >= 0)
-                r = read_part(j, RECORD_BODY);
+        j->is_body = true;
+        int r = read_part(j, RECORD_BODY);
         if (r >= 0)
                 r = enter_folder(j);
         if (r >= 0)

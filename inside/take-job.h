@@ -22,6 +22,7 @@ struct TakenJob {
         bool runner, read_only, waits;
         const char *step; /* what it is at, for take_job_fail() */
 
+        bool is_body;
         char *folder; /* NULL = /workspace */
         int workspace, code, file;
         uint8_t files[TAKEN_FILES_MAX][TAKEN_FILE_SIZE]; /* REPORT_FILE: of the code, if there is any, then of each file */

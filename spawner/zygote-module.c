@@ -329,25 +329,17 @@ static PyObject *zygote_attempt(PyObject *self, PyObject *args) {
         Py_RETURN_NONE;
 }
 
-static void end_now(PyObject *capsule) {
-        const int *status = PyCapsule_GetPointer(capsule, NULL);
-        (void) fflush(NULL);
-        _exit(status ? *status : 1);
-}
-
-static PyObject *zygote_end_with(PyObject *self, PyObject *args) {
-        static int status;
-        PyObject *kept;
-        if (!PyArg_ParseTuple(args, "iO", &status, &kept))
+static PyObject *zygote_end(PyObject *self, PyObject *args) {
+        int status;
+        if (!PyArg_ParseTuple(args, "i", &status))
                 return NULL;
-        Py_INCREF(kept); /* for good */
-        return PyCapsule_New(&status, NULL, end_now);
+        (void) fflush(NULL);
+        _exit(status);
 }
 
 static PyMethodDef methods[] = {
         {"attempt", zygote_attempt, METH_VARARGS, "attempt(function, object): calls it. An error is told as one that is ignored in the object."},
-        {"end_with", zygote_end_with, METH_VARARGS,
-         "end_with(status, kept) -> an object that ends the process when it is freed; what is kept is never freed."},
+        {"end", zygote_end, METH_VARARGS, "end(status): the end of the process, but for what the C library holds back of its streams."},
         {"setup", zygote_setup, METH_NOARGS, "setup(): takes the spawner's first message, and gets ready for all that can be got ready for."},
         {"is_single", zygote_is_single, METH_NOARGS, "is_single() -> whether there is one thread."},
         {"serve", zygote_serve, METH_NOARGS,

@@ -1,41 +1,56 @@
 """The end of an interpreter that was forked from a zygote. Taking apart what was preloaded would copy each of its pages, to free them at once: so all
-that code can see of an end happens, in the interpreter's own order, and then the process ends.
+that code can see of an end happens, in the interpreter's own order (Py_FinalizeEx), and then the process ends.
 
 What the code sees: threads are waited for, atexit's functions run, and then its modules are taken apart, whose objects may have a __del__."""
 import sys
+from _thread import _count as count_threads
+from _weakref import ref
 
 errors = part("errors")
+MODULE = type(sys)
+NAMES = MODULE.__dict__["__dict__"]
 
-_module = _loaded = _gc = _atexit = None
+_module = _loaded = _last = _gc = _atexit = None
+
+# The interpreter takes them away first.
+SPECIAL = ("path", "argv", "ps1", "ps2", "last_type", "last_value", "last_traceback", "path_hooks", "path_importer_cache", "meta_path")
 
 
-def prepare(module, loaded, gc, atexit):
-    """module: the extension; loaded: the modules that were there before the code."""
-    global _module, _loaded, _gc, _atexit
-    _module, _loaded, _gc, _atexit = module, loaded, gc, atexit
+def prepare(module, gc, atexit):
+    """module: the extension. What is loaded by now is not the code's."""
+    global _module, _loaded, _last, _gc, _atexit
+    _module, _loaded, _gc, _atexit = module, dict(sys.modules), gc, atexit
+    _last = next(reversed(_loaded))
 
 
 def finish(end):
-    """What Py_FinalizeEx() does while all modules are there. Returns the exception to end with: what is left then is the code's own."""
-    status = 0
-    if _module is None or not (end is None or errors.is_a(end, SystemExit)):
+    """Comes back, with what to end with, where the end is none of the usual ones, or the interpreter has more to do for it."""
+    if _module is None:
         return end
     if end is not None:
+        # The runner's frame holds it to the last, and it the frames of the code, and they all that is to go.
+        for held in (errors.TRACEBACK, errors.CAUSE, errors.CONTEXT):
+            held.__set__(end, None)
+        if not errors.is_a(end, SystemExit):
+            return end
+    status = 0
+    if end is not None:
         status = status_of(end.code)
-        end = SystemExit(status)
+        end.code = status
     if "threading" in sys.modules:
         _module.attempt(lambda: sys.modules["threading"]._shutdown(), sys.modules["threading"])
     _module.attempt(_atexit._run_exitfuncs, _atexit)
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None and not flush(stream):
-            return end  # the interpreter tells, and ends with 120
+    # Threads that nobody waits for must not see what comes now; and a stream that cannot be written is told, and makes the status 120.
+    if count_threads() or not flush():
+        return end
     _gc.collect()
-    for name, module in _loaded.items():
-        if name not in ("sys", "builtins", "__main__") and sys.modules.get(name) is module:
-            del sys.modules[name]
-    # Of builtins the interpreter takes the last name last, when all of the code's own is gone.
-    vars(sys.modules["builtins"])["end of the process"] = _module.end_with(status, _loaded)
-    return end
+    try:
+        take_apart(own_modules())
+    except BaseException:
+        pass  # a signal handler of the code's, or what it has done to sys.modules
+    if not flush():
+        status = 120
+    _module.end(status)
 
 
 def status_of(code):
@@ -53,10 +68,54 @@ def status_of(code):
     return 1
 
 
-def flush(stream):
-    try:
-        if not getattr(stream, "closed", False):
-            stream.flush()
-        return True
-    except BaseException:
-        return False
+def flush():
+    good = True
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None and not getattr(stream, "closed", False):
+                stream.flush()
+        except BaseException:
+            good = False
+    return good
+
+
+def own_modules():
+    """Names and modules, in the order of their import: the code's own, without libraries. They are the last in sys.modules; to look at the others would
+    copy their pages."""
+    found = []
+    for name in reversed(sys.modules):
+        module = sys.modules[name]
+        if name == _last and module is _loaded[name]:
+            break
+        if name != "__main__" and _loaded.get(name) is not module and errors.is_a(module, MODULE):
+            file = NAMES.__get__(module).get("__file__")
+            if type(file) is str and not errors.is_library(file):
+                found.append((name, module))
+    found.append(("__main__", sys.modules.get("__main__")))
+    return found[::-1]
+
+
+def take_apart(modules):
+    for name in SPECIAL:
+        vars(sys)[name] = None
+    for name in ("stdin", "stdout", "stderr"):
+        vars(sys)[name] = vars(sys).get(f"__{name}__")
+    left = []
+    while modules:
+        name, module = modules.pop(0)
+        if errors.is_a(module, MODULE):
+            left.append(ref(module))
+        sys.modules[name] = module = None
+    _gc.collect()
+    while left:
+        module = left.pop()()
+        if module is not None:
+            clear(NAMES.__get__(module))
+
+
+def clear(names):
+    """First what is private to the module, as it may use the rest when it goes."""
+    for private in (True, False):
+        for name in list(names):
+            if type(name) is str and (name[:1] == "_" and name[1:2] != "_") == private and name != "__builtins__" and names[name] is not None:
+                names[name] = None

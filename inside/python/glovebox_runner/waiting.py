@@ -72,7 +72,7 @@ def zygote(modules):
     except BaseException as error:
         tell_ready(error)
         posix._exit(1)
-    ending.prepare(module, dict(sys.modules), gc, atexit)
+    ending.prepare(module, gc, atexit)
     collecting = gc.isenabled()
     gc.collect()
     gc.freeze()
@@ -215,9 +215,9 @@ def renew():
         process.current_process()._config["authkey"] = process.AuthenticationString(posix.urandom(32))
     if of("numpy.random"):
         sys.modules["numpy.random"].seed()
-    if of("matplotlib"):  # its folders are made again where they are asked for
-        for name in ("get_configdir", "get_cachedir"):
-            getattr(getattr(sys.modules["matplotlib"], name, None), "cache_clear", int)()
+    if of("matplotlib"):  # it has asked for its folders once, in the zygote
+        for folder in (sys.modules["matplotlib"].get_configdir(), sys.modules["matplotlib"].get_cachedir()):
+            sys.modules["os"].makedirs(folder, exist_ok=True)
 
 
 # What a job puts there.
