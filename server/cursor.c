@@ -18,6 +18,10 @@ int cursor_new(struct Execution *e, bool lead, void (*wake)(void *userdata), voi
         return 0;
 }
 
+void cursor_be_patient(struct Cursor *c) {
+        c->log.patient = true;
+}
+
 struct Cursor *cursor_free(struct Cursor *c) {
         if (!c)
                 return NULL;

@@ -35,6 +35,8 @@ void execution_client_gone(struct Execution *e);
  * and gets gaps. wake is called from the event loop, never from inside cursor_next, whenever cursor_next may have something again
  * after it said 0. */
 int cursor_new(struct Execution *e, bool lead, void (*wake)(void *userdata), void *userdata, struct Cursor **ret);
+/* From now on it is woken for the end, or when what it has not read takes too much memory. */
+void cursor_be_patient(struct Cursor *c);
 struct Cursor *cursor_free(struct Cursor *c);
 DEFINE_CLEANUP(struct Cursor *, cursor_free)
 /* 1 = *ret is the next event (its bytes stay valid until the next call); 0 = nothing now; -ENODATA = the result was the last;

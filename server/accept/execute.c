@@ -126,9 +126,12 @@ static void awaited_go_on(void *state) {
 void method_execute(struct Call *c, struct Parcel *p) {
         struct Refusal refusal;
 
-        if (call_refuse_to_pile_up(c, &refusal) == 0)
+        if (call_refuse_to_pile_up(c, &refusal) == 0) {
                 follow(c, p, sizeof(struct Awaited), awaited_go_on);
-        else {
+                struct Awaited *w = c->state;
+                if (w && w->follow.cursor)
+                        cursor_be_patient(w->follow.cursor);
+        } else {
                 parcel_free(p);
                 call_refuse(c, &refusal);
         }

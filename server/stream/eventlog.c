@@ -72,12 +72,21 @@ void eventlog_done(struct EventLog *l) {
         l->waker = sd_event_source_disable_unref(l->waker);
 }
 
-void eventlog_wake(struct EventLog *l) {
+static void wake_those(struct EventLog *l, bool patient_too) {
         for (struct LogCursor *c = l->cursors; c; c = c->next_cursor)
-                if (c->armed) {
+                if (c->armed && (patient_too || !c->patient)) {
                         (void) sd_event_source_set_enabled(l->waker, SD_EVENT_ONESHOT);
                         return;
                 }
+}
+
+void eventlog_wake(struct EventLog *l) {
+        wake_those(l, true);
+}
+
+/* There is something new. */
+static void tell(struct EventLog *l) {
+        wake_those(l, l->complete || l->charged >= OUTPUT_HELD / 2);
 }
 
 static struct LogCursor *lead_cursor(const struct EventLog *l) {
@@ -177,7 +186,7 @@ int eventlog_add(struct EventLog *l, const struct Event *event, bool complete) {
                 l->last_heartbeat = l->last_seq;
         if (!eventlog_has_lead(l))
                 drop_oldest(l, OUTPUT_HELD);
-        eventlog_wake(l);
+        tell(l);
         return 0;
 }
 
@@ -241,7 +250,7 @@ int eventlog_add_copy(struct EventLog *l, const struct Event *event) {
         l->charged += holder.allocated;
         if (!eventlog_has_lead(l))
                 drop_oldest(l, OUTPUT_HELD);
-        eventlog_wake(l);
+        tell(l);
         return 0;
 }
 
@@ -308,7 +317,7 @@ void eventlog_seal(struct EventLog *l) {
         l->open = NULL;
         l->sealed_at = now_monotonic();
         (void) sd_event_source_set_enabled(l->gather, SD_EVENT_OFF);
-        eventlog_wake(l);
+        tell(l);
 }
 
 size_t eventlog_room(const struct EventLog *l) {

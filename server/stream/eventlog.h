@@ -23,6 +23,7 @@ struct LogCursor {
         uint64_t next_seq;
         uint64_t offset[STREAM_MAX_]; /* next byte of each stream for this reader */
         bool lead, armed, finished;
+        bool patient; /* woken for the end, or when the log needs room: nobody is shown anything before */
         void (*wake)(void *userdata);
         void *userdata;
 };

@@ -180,6 +180,9 @@ int cursor_new(struct Execution *e, bool lead, void (*wake)(void *userdata), voi
         return 0;
 }
 
+void cursor_be_patient(struct Cursor *c) {
+}
+
 struct Cursor *cursor_free(struct Cursor *c) {
         if (!c)
                 return NULL;

@@ -115,6 +115,50 @@ static void the_lead_holds_the_log_back(void **state) {
         stop(&f);
 }
 
+/* It hears of nothing but a log that fills up, and the end; one who is not patient, of everything. */
+static void a_patient_cursor_sleeps(void **state) {
+        static uint8_t block[OUTPUT_RECORD_MAX];
+        struct Fixture f;
+        struct Event e;
+
+        start(&f);
+        log_cursor_start(&f.cursor, &f.log, true, on_wake, &f);
+        f.cursor.patient = true;
+        assert_int_equal(log_cursor_next(&f.cursor, &e), 0);
+        add_plain(&f, EVENT_STARTED, false);
+        add(&f, STREAM_STDOUT, "a");
+        eventlog_seal(&f.log);
+        assert_int_equal(sd_event_run(f.event, 0), 0);
+        assert_int_equal(f.wakes, 0);
+        while (f.log.charged < OUTPUT_HELD / 2)
+                assert_int_equal(eventlog_add_output(&f.log, STREAM_STDOUT, block, sizeof block), 0);
+        assert_true(eventlog_room(&f.log) > 0);
+        assert_true(sd_event_run(f.event, 0) > 0);
+        assert_int_equal(f.wakes, 1);
+        while (log_cursor_next(&f.cursor, &e) > 0)
+                ;
+        add_plain(&f, EVENT_RESULT, true);
+        assert_true(sd_event_run(f.event, 0) > 0);
+        assert_int_equal(f.wakes, 2);
+        while (log_cursor_next(&f.cursor, &e) > 0)
+                ;
+        stop(&f);
+}
+
+static void whoever_ends_a_wait_wakes_the_patient_too(void **state) {
+        struct Fixture f;
+        struct Event e;
+
+        start(&f);
+        log_cursor_start(&f.cursor, &f.log, true, on_wake, &f);
+        f.cursor.patient = true;
+        assert_int_equal(log_cursor_next(&f.cursor, &e), 0);
+        eventlog_wake(&f.log);
+        assert_true(sd_event_run(f.event, 0) > 0);
+        assert_int_equal(f.wakes, 1);
+        stop(&f);
+}
+
 /* Nobody holds it: the oldest goes, and the late reader is told what it missed. */
 static void a_ring_leaves_a_gap(void **state) {
         static uint8_t block[OUTPUT_RECORD_MAX];
@@ -313,7 +357,8 @@ int main(void) {
                 cmocka_unit_test(small_writes_are_gathered), cmocka_unit_test(streams_keep_their_order),
                 cmocka_unit_test(the_lead_holds_the_log_back), cmocka_unit_test(copies_are_the_logs_own),
                 cmocka_unit_test(copies_wait_for_the_lead),  cmocka_unit_test(a_ring_of_copies),
-                cmocka_unit_test(pieces_of_a_result_take_no_room),
+                cmocka_unit_test(pieces_of_a_result_take_no_room), cmocka_unit_test(a_patient_cursor_sleeps),
+                cmocka_unit_test(whoever_ends_a_wait_wakes_the_patient_too),
                 cmocka_unit_test(a_ring_leaves_a_gap),       cmocka_unit_test(heartbeats_do_not_pile_up), cmocka_unit_test(seq_counts_from_one),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
