@@ -20,6 +20,10 @@ LOAD, BARE = BUILD / "bench" / "load", BUILD / "bench" / "bare"
 RUNTIMES = SOURCE / "systemd" / "runtimes.d"
 PYTHON, NODE, BASH = "/usr/bin/python3", "/usr/bin/node", "/usr/bin/bash"
 BWRAP = ["bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
+# Programs of the spawner's children; any other is a zygote.
+SPAWNER = ("glovebox-spawner", "")
+# Of bare programs: what cells have. Somebody's own may have variables that slow a start down (NODE_EXTRA_CA_CERTS doubles Node's).
+ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/nonexistent", "LANG": "C.UTF-8", "TMPDIR": "/tmp"}
 SYSTEMD = os.path.isdir("/run/systemd/system")
 # Quiet: what is made in the background is ready when the daemon has used less than this part of a processor for so long.
 QUIET_SHARE, QUIET_SECONDS, QUIET_DEADLINE = 0.03, 0.6, 40
@@ -64,8 +68,8 @@ def show_targets():
 
 # --- the programs that measure ---------------------------------------------------------------------------------------------
 
-def measured(program, *arguments):
-    done = subprocess.run([str(program), *map(str, arguments)], capture_output=True, text=True)
+def measured(program, *arguments, **how):
+    done = subprocess.run([str(program), *map(str, arguments)], capture_output=True, text=True, **how)
     if not done.stdout:
         sys.exit(f"{program.name} {arguments[0]}: {done.stderr}")
     if done.stderr:
@@ -85,7 +89,7 @@ def calls(daemon, runtime, code, *options):
 
 def bare(command, *options):
     words = [w for o in options for w in ([f"--{o}"] if isinstance(o, str) else [f"--{o[0]}", o[1]])]
-    return measured(BARE, *words, "--", *command)
+    return measured(BARE, *words, "--", *command, env=ENVIRONMENT)
 
 
 _bwrap = None
@@ -163,13 +167,14 @@ class Cost:
     def __init__(self, daemon):
         self.daemon = daemon
         self.helpers = machine.children(daemon.spawner)
+        self.zygotes = [pid for pid in self.helpers if machine.program(pid) not in SPAWNER]
         self.before, self.machine = self._read(), processors()
 
     def _read(self):
-        now = {"server": process_seconds(self.daemon.server), "spawner": process_seconds(self.daemon.spawner), "helpers": 0}
+        now = {"server": process_seconds(self.daemon.server), "spawner": process_seconds(self.daemon.spawner), "helpers": 0, "zygotes": 0}
         for pid in self.helpers:
             with contextlib.suppress(OSError):  # it has ended: what it used is then with the cells'
-                now["helpers"] += process_seconds(pid)
+                now["zygotes" if pid in self.zygotes else "helpers"] += process_seconds(pid)
         now["all"] = daemon_seconds(self.daemon)
         return now
 
@@ -177,11 +182,11 @@ class Cost:
         """Milliseconds of processor time for each execution."""
         now, whole = self._read(), processors()[0] - self.machine[0]
         each = {name: 1000 * (now[name] - self.before[name]) / max(got["count"], 1) for name in now}
-        cells = each["all"] - each["server"] - each["spawner"] - each["helpers"]
+        own = sum(each[name] for name in ("server", "spawner", "helpers", "zygotes"))
         client = got["client_cpu_us"] / 1000 / max(got["count"], 1)
         other = 1000 * whole / max(got["count"], 1) - each["all"] - client
-        kinds = (("server", each["server"]), ("spawner", each["spawner"]), ("its helpers", each["helpers"]), ("cells", cells), ("client", client),
-                 ("kernel and others", other))
+        kinds = (("server", each["server"]), ("spawner", each["spawner"]), ("its helpers", each["helpers"]), ("zygotes", each["zygotes"]),
+                 ("cells", each["all"] - own), ("client", client), ("kernel and others", other))
         return sum(v for _, v in kinds), ", ".join(f"{name} {max(value, 0):.2f}" for name, value in kinds)
 
 
@@ -213,7 +218,8 @@ def runtime_file(base, keys):
 
 @contextlib.contextmanager
 def running(runtimes=None, settings=None, filled=True, audit=False):
-    """A daemon. runtimes: {"python-data": ("python", {"pool-min": 8})}: the shipped runtime that each is made from, and its keys."""
+    """A daemon. runtimes: {"python-data": ("python", {"pool-min": 8})}: the shipped runtime that each is made from, and its keys. No other runtime
+    has a pool then. None: runtimes as they are shipped."""
     # The kit's own default is cgroupfs.
     config = {"spawner": {"driver": None} if SYSTEMD else {},
               "server": {"max-executions": 64, **({} if audit else {"audit-file": None})}}
@@ -223,7 +229,8 @@ def running(runtimes=None, settings=None, filled=True, audit=False):
     daemon = Daemon(config=config)
     folder = daemon.folder / "runtimes.d"
     folder.mkdir()
-    for name, (base, keys) in (runtimes or {}).items():
+    others = {path.stem: (path.stem, {"pool-min": 0, "pool-max": 0}) for path in RUNTIMES.glob("*.conf")} if runtimes is not None else {}
+    for name, (base, keys) in {**others, **(runtimes or {})}.items():
         (folder / f"{name}.conf").write_text(runtime_file(base, keys))
     try:
         daemon.start()

@@ -6,8 +6,8 @@ import os
 import pathlib
 import time
 
-from figures import (BASH, BWRAP, NODE, PYTHON, SECONDS, SYSTEMD, Cost, bare, bwrap_works, calls, cells, errors_text, head, ms, of, row, running, settle,
-                     starts_text, target)
+from figures import (BASH, BWRAP, NODE, PYTHON, RUNTIMES, SECONDS, SPAWNER, SYSTEMD, Cost, bare, bwrap_works, calls, cells, errors_text, head, ms,
+                     of, row, running, settle, starts_text, target)
 
 from kit import machine
 from kit.daemon import pids_in
@@ -24,9 +24,13 @@ def pool(least, most=None, **keys):
     return {"pool-min": least, "pool-max": most or least, **keys}
 
 
+if (RUNTIMES / "python-data.conf").exists():
+    DATA = ("python-data", pool(4))
+else:
+    DATA = ("python", pool(4, **ZYGOTE, preload="numpy pandas", endings=None))
 WARM_RUNTIMES = {
     "python": ("python", pool(8, **ZYGOTE)),
-    "python-data": ("python", pool(4, **ZYGOTE, preload="numpy pandas", endings=None)),
+    "python-data": DATA,
     "javascript": ("javascript", pool(4, warm="yes")),
     "bash": ("bash", pool(8)),
 }
@@ -195,7 +199,7 @@ def waiting_memory(name, runtime, keys, count, wanted):
         folders = cells(daemon)
         waiting = {pid: rollup(pid) for pid in pids_in(leaf for cell in folders for leaf in cell.iterdir() if leaf.is_dir())}
         interpreters = {pid: both for pid, both in waiting.items() if machine.program(pid) != "glovebox-init"}
-        zygotes = {pid: rollup(pid) for pid in machine.children(daemon.spawner) if machine.program(pid) not in ("glovebox-spawner", "")}
+        zygotes = {pid: rollup(pid) for pid in machine.children(daemon.spawner) if machine.program(pid) not in SPAWNER}
     if not interpreters:
         row(f"{name}: a waiting cell", "-", f"{len(folders)} cells are there, and in none of them an interpreter waits")
         return
