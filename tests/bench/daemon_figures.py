@@ -5,7 +5,7 @@ import platform
 import subprocess
 import time
 
-from figures import BASH, LOAD, NODE, PYTHON, SECONDS, bare, busy, cells, errors_text, head, load, more_config, ms, row, running
+from figures import BASH, LOAD, NODE, PYTHON, SECONDS, bare, busy, cells, children, errors_text, head, load, more_config, ms, row, running
 from figures import calls as run_calls
 
 from kit import machine
@@ -136,7 +136,7 @@ def watch_idle(daemon):
     daemon.channel.close()
     time.sleep(3)
     pids = {"server": daemon.server, "spawner": daemon.spawner, "standalone": daemon.process.pid}
-    for number, pid in enumerate(machine.children(daemon.spawner), 1):
+    for number, pid in enumerate(children(daemon), 1):
         pids[f"spawner's child {number}"] = pid
     before = {name: (machine.cpu_ticks(pid), run_time(pid)) for name, pid in pids.items()}
     time.sleep(10)

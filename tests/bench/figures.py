@@ -13,7 +13,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(SOURCE / "tests" / "e2e"), str(SOURCE / "tests" / "escape")]
 
 from kit import machine  # noqa: E402
-from kit.daemon import BUILD, Daemon  # noqa: E402
+from kit.daemon import BUILD, Daemon, pids_in  # noqa: E402
 
 SECONDS = int(os.environ.get("BENCH_SECONDS", "8"))
 LOAD, BARE = BUILD / "bench" / "load", BUILD / "bench" / "bare"
@@ -155,6 +155,19 @@ def cells(daemon):
     return [pathlib.Path(top) for cgroup in cgroups(daemon) for top, names, _ in os.walk(cgroup) if "init" in names]
 
 
+def cell_pids(daemon):
+    return pids_in(leaf for cell in cells(daemon) for leaf in cell.iterdir() if leaf.is_dir())
+
+
+def children(daemon):
+    """Of the spawner; main processes of cells are its children, too, and left out."""
+    return sorted(set(machine.children(daemon.spawner)) - cell_pids(daemon))
+
+
+def zygotes(daemon):
+    return [pid for pid in children(daemon) if machine.program(pid) not in SPAWNER]
+
+
 def daemon_seconds(daemon):
     """Processor time of everything that is or was in its cgroups."""
     texts = [(path / "cpu.stat").read_text() for path in cgroups(daemon)]
@@ -166,8 +179,8 @@ class Cost:
 
     def __init__(self, daemon):
         self.daemon = daemon
-        self.helpers = machine.children(daemon.spawner)
-        self.zygotes = [pid for pid in self.helpers if machine.program(pid) not in SPAWNER]
+        self.helpers = children(daemon)
+        self.zygotes = zygotes(daemon)
         self.before, self.machine = self._read(), processors()
 
     def _read(self):
@@ -220,8 +233,8 @@ def runtime_file(base, keys):
 def running(runtimes=None, settings=None, filled=True, audit=False):
     """A daemon. runtimes: {"python-data": ("python", {"pool-min": 8})}: the shipped runtime that each is made from, and its keys. No other runtime
     has a pool then. None: runtimes as they are shipped."""
-    # The kit's own default is cgroupfs.
-    config = {"spawner": {"driver": None} if SYSTEMD else {},
+    # The kit's own defaults are cgroupfs and no pool.
+    config = {"spawner": {"pool": None, **({"driver": None} if SYSTEMD else {})},
               "server": {"max-executions": 64, **({} if audit else {"audit-file": None})}}
     for more in (settings or {}, more_config()):
         for section, keys in more.items():

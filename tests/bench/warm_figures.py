@@ -6,8 +6,8 @@ import os
 import pathlib
 import time
 
-from figures import (BASH, BWRAP, NODE, PYTHON, RUNTIMES, SECONDS, SPAWNER, SYSTEMD, Cost, bare, bwrap_works, calls, cells, errors_text, head, ms,
-                     of, row, running, settle, starts_text, target)
+from figures import (BASH, BWRAP, NODE, PYTHON, RUNTIMES, SECONDS, SYSTEMD, Cost, bare, bwrap_works, calls, cell_pids, cells, children, errors_text,
+                     head, ms, of, row, running, settle, starts_text, target, zygotes)
 
 from kit import machine
 from kit.daemon import pids_in
@@ -197,18 +197,18 @@ def waiting_memory(name, runtime, keys, count, wanted):
     with running({runtime: (runtime, pool(count, **keys))}) as daemon:
         kernel = kernel_bytes() - kernel
         folders = cells(daemon)
-        waiting = {pid: rollup(pid) for pid in pids_in(leaf for cell in folders for leaf in cell.iterdir() if leaf.is_dir())}
-        interpreters = {pid: both for pid, both in waiting.items() if machine.program(pid) != "glovebox-init"}
-        zygotes = {pid: rollup(pid) for pid in machine.children(daemon.spawner) if machine.program(pid) not in SPAWNER}
-    if not interpreters:
+        inits = {pid: rollup(pid) for pid in pids_in(cell / "init" for cell in folders)}
+        waiting = {pid: rollup(pid) for pid in cell_pids(daemon) if pid not in inits}
+        parents = [rollup(pid) for pid in zygotes(daemon)] if "zygote" in keys else []
+    if not waiting:
         row(f"{name}: a waiting cell", "-", f"{len(folders)} cells are there, and in none of them an interpreter waits")
         return
-    n = len(interpreters)
-    pss, private = (sum(both[i] for both in waiting.values()) / n / mib for i in (0, 1))
-    alone = sum(both[0] for both in interpreters.values()) / n / mib
+    n = len(waiting)
+    pss, private = (sum(both[i] for pids in (waiting, inits) for both in pids.values()) / n / mib for i in (0, 1))
+    init = sum(both[0] for both in inits.values()) / n / mib
     row(f"{name}: a waiting cell", f"{pss:.2f} MB",
-        f"PSS, of {n}; its init {pss - alone:.2f}; private {private:.2f} MB; in the kernel about {kernel / n / mib:.2f} MB")
-    for pss_bytes, private_bytes in zygotes.values():
+        f"PSS, of {n}; of that its init {init:.2f}; private {private:.2f} MB; in the kernel about {kernel / n / mib:.2f} MB")
+    for pss_bytes, private_bytes in parents:
         row("  the zygote", f"{pss_bytes / mib:.1f} MB", f"PSS; private {private_bytes / mib:.1f} MB")
     target(f"{name}: PSS of a waiting cell", pss, wanted, "{:.2f} MB")
 
@@ -243,7 +243,7 @@ def soak():
             seen.append(now)
             texts = {who: " ".join(form.format(now[who, name] if "." in form else int(now[who, name])) for name, _, _, form in FIGURES)
                      for who in ("server", "spawner")}
-            row(f"{done}", "", f"server {texts['server']}; spawner {texts['spawner']}; {len(machine.children(daemon.spawner))} children")
+            row(f"{done}", "", f"server {texts['server']}; spawner {texts['spawner']}; {len(children(daemon))} children")
         took = time.monotonic() - began
     row("rate, pauses included", f"{SOAK / took:.0f}/s", f"{errors} errors")
     for key in seen[0]:
