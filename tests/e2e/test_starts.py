@@ -1,15 +1,20 @@
 """How executions start: what is told of it, the priority of those who start them, and the first moments of a daemon."""
+import concurrent.futures
 import ctypes
 import os
+import signal
 import subprocess
+import threading
+import time
 
+import grpc
 import pytest
 
 from kit import machine
-from kit.call import request
+from kit.call import CODES, Refused, request
 from kit.daemon import BUILD
 from kit.machine import seconds, wait_until
-from kit.stubs import pb
+from kit.stubs import health_pb2, pb
 
 STARTS = {"COLD", "READY", "WARM"}
 
@@ -107,3 +112,77 @@ def test_a_priority_that_is_not_allowed_is_no_start(tmp_path, program, name, set
                           timeout=seconds(20), preexec_fn=without_sys_nice)
     assert done.returncode == EX_CONFIG, done.stderr
     assert f"[{section}] priority = {name} is not allowed" in done.stderr and setting in done.stderr and f"systemctl edit {program}" in done.stderr
+
+
+CALLS = 50
+STATUS = health_pb2.HealthCheckResponse
+
+
+class Health:
+    """What Watch says, in order."""
+
+    def __init__(self, daemon):
+        self.said = []
+        self._watch = daemon.health.Watch(health_pb2.HealthCheckRequest(), wait_for_ready=True)
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self):
+        try:
+            for answer in self._watch:
+                self.said.append(answer.status)
+        except grpc.RpcError:
+            pass
+
+    def serving(self):
+        return self.said[-1:] == [STATUS.SERVING]
+
+    def stop(self):
+        self._watch.cancel()
+        self._thread.join()
+
+
+def execute(daemon, number, patient):
+    """The answer and how often it was refused before; whoever is patient asks again, as the refusal says."""
+    req = request(f"echo {number}" if number % 2 else f"print({number})", "bash" if number % 2 else "python")
+    refusals = 0
+    while True:
+        try:
+            answer = daemon.stub.Execute(req, timeout=seconds(60), wait_for_ready=True)
+            assert pb.Outcome.Name(answer.result.outcome) == "OUTCOME_COMPLETED" and answer.stdout == b"%d\n" % number, answer
+            return refusals
+        except grpc.RpcError as error:
+            refused = Refused(error)
+            assert refused.code == CODES.UNAVAILABLE and refused.retry_after, refused
+            if not patient:
+                return 1
+            refusals += 1
+            time.sleep(min(refused.retry_after, 0.2))
+
+
+def all_at_once(daemon, patient):
+    with concurrent.futures.ThreadPoolExecutor(CALLS) as pool:
+        return sum(pool.map(lambda n: execute(daemon, n, patient), range(CALLS)))
+
+
+@pytest.mark.parametrize("held", [True, False], ids=["without-spawner", "as-it-comes"])
+def test_SES_12_calls_right_after_the_start(make_daemon, held):
+    """Before anything is warm, calls succeed, or are UNAVAILABLE and say when to ask again; health is NOT_SERVING until all can run."""
+    warm = {"pool-min": 2, "pool-max": 2}
+    daemon = make_daemon(start=False, config={"spawner": {"pool": "yes"}}, runtimes={"bash": warm, "python": {**warm, "warm": "yes", "zygote": "yes"}})
+    daemon.take_baseline = daemon.verify = lambda *_: None  # cells that wait are there to stay
+    daemon.spawn()
+    assert wait_until(lambda: daemon.spawner, 10, 0.001)
+    if held:
+        os.kill(daemon.spawner, signal.SIGSTOP)
+    daemon.connect()
+    health = Health(daemon)
+    if held:
+        assert all_at_once(daemon, patient=False) == CALLS
+        assert health.said == [STATUS.NOT_SERVING]
+        os.kill(daemon.spawner, signal.SIGCONT)
+    all_at_once(daemon, patient=True)
+    assert wait_until(health.serving, 60), f"{health.said}; the daemon said:\n{daemon.log}"
+    assert health.said in ([STATUS.NOT_SERVING, STATUS.SERVING], [STATUS.SERVING])
+    assert all_at_once(daemon, patient=False) == 0
+    health.stop()
