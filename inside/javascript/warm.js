@@ -133,16 +133,21 @@ function fail(file, folder) {
 
 // Calls done when all is warm.
 function warm(parts, begin, file, folder, done) {
-  const sink = makeSink();
-  console._stdout = console._stderr = sink;
+  const sink = makeSink(), names = ['stdout', 'stderr'];
+  const plain = names.map(name => Object.getOwnPropertyDescriptor(process, name));
+  for (const name of names)
+    Object.defineProperty(process, name, { get: () => sink, enumerable: true, configurable: true });
   fail(file, folder);
   const left = CODES.slice();
   const next = () => {
     if (left.length > 0)
       return rehearse(parts, begin, left.shift(), file, folder, next);
-    console._stdout = console._stderr = undefined; // what it is when nothing has been printed yet
     sink.destroy();
-    setImmediate(done);
+    setImmediate(() => {
+      names.forEach((name, i) => Object.defineProperty(process, name, plain[i]));
+      console._stdout = console._stderr = undefined; // what it is when nothing has been printed yet
+      done();
+    });
   };
   next();
 }

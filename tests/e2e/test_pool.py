@@ -25,11 +25,12 @@ def started(call):
 
 @pytest.fixture
 def pool(make_daemon):
-    """A daemon whose pool is on. It is not looked over like others: its cells are there to stay."""
+    """A daemon whose pool is on, for these runtimes alone. It is not looked over like others: its cells are there to stay."""
     made = []
 
     def make(runtimes, **spawner):
-        others = {name: {"pool-min": 0, "pool-max": 0} for name in ("bash", "javascript", "python", "python-data")}
+        others = {name: {"pool-min": 0, "pool-max": 0}
+                  for name in ("bash", "javascript", "javascript-module", "python", "python-data", "typescript")}
         daemon = make_daemon(start=False, config={"spawner": {"pool": "yes", **spawner}}, runtimes={**others, **runtimes})
         daemon.take_baseline = lambda: None
         daemon.verify = lambda killed: None
