@@ -21,8 +21,8 @@ const struct Step steps_table[] = {
         {"folder", step_folder, LAYER_NONE},
         {"bounding_set", step_bounding_set, LAYER_NO_CAPABILITIES},
         {"ids", step_ids, LAYER_NONE},
+        {"descriptors", step_descriptors, LAYER_NONE}, /* before the limit on them: a spawner with many cells has more open than programs may */
         {"rlimits", step_rlimits, LAYER_NONE},
-        {"descriptors", step_descriptors, LAYER_NONE},
         {"no_new_privs", step_no_new_privs, LAYER_NO_NEW_PRIVS},
         {"keyring", step_keyring, LAYER_KEYRING},
         {"landlock", step_landlock, LAYER_LANDLOCK},

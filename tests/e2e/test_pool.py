@@ -4,6 +4,7 @@ import signal
 
 import pytest
 
+from kit import machine
 from kit.machine import wait_until
 from kit.stubs import pb
 
@@ -67,6 +68,15 @@ def test_none_waits_and_all_run(pool):
     calls = daemon.many(12, "sleep 0.3; echo done")
     assert [c.stdout for c in calls] == [b"done\n"] * 12
     assert {started(c) for c in calls} == {"READY", "COLD"}
+
+
+def test_many_waiting_cells_do_not_use_up_descriptors_of_programs(pool):
+    """A program starts as a child of the spawner, which has more descriptors open than it may have itself."""
+    daemon = pool({"bash": {"pool-min": 120, "pool-max": 120}})
+    assert wait_until(lambda: len(machine.descriptors(daemon.spawner)) > 1100, 30), len(machine.descriptors(daemon.spawner))
+    for runtime, code in (("python", "print(1)"), ("bash", "echo 1")):
+        run = daemon.run(code, runtime)
+        assert (run.outcome, run.stdout) == ("COMPLETED", b"1\n"), run
 
 
 def test_demand_makes_the_pool_larger_and_rest_smaller(pool):
