@@ -27,6 +27,7 @@ def finish(end):
     """Comes back, with what to end with, where the end is none of the usual ones, or the interpreter has more to do for it."""
     if _module is None:
         return end
+    flush()
     if end is not None:
         # The runner's frame holds it to the last, and it the frames of the code, and they all that is to go.
         for held in (errors.TRACEBACK, errors.CAUSE, errors.CONTEXT):
@@ -87,12 +88,15 @@ def own_modules():
         module = sys.modules[name]
         if name == _last and module is _loaded[name]:
             break
-        if name != "__main__" and _loaded.get(name) is not module and errors.is_a(module, MODULE):
-            file = NAMES.__get__(module).get("__file__")
-            if type(file) is str and not errors.is_library(file):
-                found.append((name, module))
+        if name != "__main__" and _loaded.get(name) is not module and not is_librarys(module):
+            found.append((name, module))
     found.append(("__main__", sys.modules.get("__main__")))
     return found[::-1]
+
+
+def is_librarys(module):
+    file = NAMES.__get__(module).get("__file__") if errors.is_a(module, MODULE) else ""
+    return type(file) is not str or errors.is_library(file)
 
 
 def take_apart(modules):
@@ -100,12 +104,17 @@ def take_apart(modules):
         vars(sys)[name] = None
     for name in ("stdin", "stdout", "stderr"):
         vars(sys)[name] = vars(sys).get(f"__{name}__")
-    left = []
+    left, others = [], []
     while modules:
         name, module = modules.pop(0)
         if errors.is_a(module, MODULE):
             left.append(ref(module))
-        sys.modules[name] = module = None
+            sys.modules[name] = None
+        else:
+            others.append(name)
+        module = None
+    for name in others:
+        del sys.modules[name]
     _gc.collect()
     while left:
         module = left.pop()()

@@ -1,0 +1,157 @@
+"""A Python that waited for its job is like one that was started for it: what it sees, what it may do, how it ends; and no two are alike in what must be
+random. What differs is told in docs/python.md."""
+import json
+import os
+import pathlib
+import re
+
+import pytest
+
+from kit.machine import wait_until
+from kit.stubs import pb
+
+FACTS = (pathlib.Path(__file__).parent / "kit/python_facts.py").read_text()
+POOL = {"preload": None, "pool-min": 2, "pool-max": 4, "zygote": "yes", "env-at-start": "PYTHON*"}
+WAYS = {"WARM": {**POOL, "warm": "yes"}, "READY": {**POOL, "warm": "no"}}
+FRESH = {"PYTHONDONTWRITEBYTECODE": "1"}  # it is set anyway: all that this changes is that no interpreter can have waited
+IS_FORKED = "--zygote"
+
+# After "main" is printed; each ends another way.
+ENDING = """
+import atexit, os, sys, threading, time, weakref
+class Told:
+    def __init__(self, name):
+        self.name = name
+    def __del__(self):
+        print("del", self.name, os is None, sys.path is None)
+_private = Told("private")
+public = Told("public")
+cycle = Told("cycle")
+cycle.itself = cycle
+garbage = Told("garbage")
+garbage.itself = garbage
+del garbage
+file = open("/workspace/out.txt", "w")
+file.write("never closed")
+atexit.register(print, "atexit 1")
+atexit.register(lambda: 1 / 0)
+weakref.finalize(public, print, "finalize")
+threading.Thread(target=lambda: (threading.main_thread().join(), print("thread", public.name))).start()
+import helper
+def function(): return public
+helper.keep = function
+sys.stdout.reconfigure(line_buffering=False, write_through=False)
+print("main")
+"""
+ENDS = ["", "sys.exit(3)", "sys.exit('said')", "sys.exit(-1)", "sys.exit(1 << 70)", "raise SystemExit(SystemExit)", "1 / 0", "raise KeyboardInterrupt", "os._exit(4)",
+        "class Own(SystemExit): pass\nraise Own(5)", "os.abort()", "threading.Thread(target=time.sleep, args=(99,), daemon=True).start()",
+        "sys.modules['x'] = 5; sys.modules['os'] = None", "del sys.modules['sys'], sys.modules['builtins']",
+        "import ctypes; ctypes.CDLL(None).printf(b'held back')", "sys.excepthook = lambda *_: print('hook')\n1 / 0",
+        "atexit.register(lambda: sys.exit(9))", "atexit.register(lambda: os._exit(8))", "helper.h = public; sys.modules['helper'] = helper.h"]
+HELPER = b"class Told:\n    def __del__(self):\n        print('del in helper', Told is None)\nh = Told()\n"
+
+DRAWN = """
+import multiprocessing, random, ssl, tempfile, uuid
+import numpy
+print([random.random(), random.SystemRandom().random(), numpy.random.rand(), numpy.random.default_rng().random(), str(uuid.uuid4()), str(uuid.uuid1()), uuid.getnode(),
+       tempfile.mktemp(), ssl.RAND_bytes(8), bytes(multiprocessing.current_process().authkey)])
+"""
+
+
+def started(call):
+    return pb.Start.Name(call.of("started")[0].start).removeprefix("START_")
+
+
+@pytest.fixture
+def pool(make_daemon):
+    """A daemon whose cells are there to stay."""
+    def make(**keys):
+        daemon = make_daemon(start=False, config={"spawner": {"pool": "yes"}}, runtimes={"python": keys})
+        daemon.take_baseline = lambda: None
+        daemon.verify = lambda killed: None
+        return daemon.start()
+    return make
+
+
+def run_forked(daemon, way, code, **fields):
+    """What a fork of the zygote makes of it. Those of before the zygote was there, and of a moment when none waited, do not count."""
+    seen = []
+
+    def again():
+        call = daemon.run("print(open('/proc/self/cmdline').read())", "python")
+        if IS_FORKED.encode() in call.stdout and started(call) == way:
+            seen.append(daemon.run(code, "python", **fields))
+            return started(seen[-1]) == way
+        return False
+    assert wait_until(again, 30), f"none was forked and {way}: {seen}; the daemon said:\n{daemon.log}"
+    return seen[-1]
+
+
+def run_fresh(daemon, code, env=None, **fields):
+    call = daemon.run(code, "python", env={**(env or {}), **FRESH}, **fields)
+    assert call.of("started") and started(call) != "WARM"
+    return call
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_a_program_sees(pool, way):
+    daemon = pool(**WAYS[way])
+    how = {"stdin": b"input\n", "args": ["a", "b c", "ü"], "timezone": "Asia/Tokyo", "files": {"data/x.txt": b"x"}}
+    calls = [run_forked(daemon, way, FACTS, env={"OWN": "x=y z"}, **how), run_fresh(daemon, FACTS, env={"OWN": "x=y z"}, **how)]
+    for call in calls:
+        assert (call.outcome, call.stderr) == ("COMPLETED", b"through /dev/stderr\n")
+    forked, fresh = (json.loads(call.stdout) for call in calls)
+    # The whole order of the environment is the same, but for what asked for a fresh start, which was there before.
+    assert IS_FORKED in forked.pop("cmdline") and IS_FORKED not in fresh.pop("cmdline")
+    for name in fresh["facts"]:
+        assert forked["facts"][name] == fresh["facts"][name], name
+    assert forked == fresh
+    assert forked["facts"]["words"][0] == ["/workspace/main.py", "a", "b c", "ü"] and ["OWN", "x=y z"] in forked["facts"]["environment"][0]
+    assert forked["facts"]["clock"][1] == 9
+    assert forked["facts"]["priority"][:3] == [os.getpriority(os.PRIO_PROCESS, 0), 0, 0]  # what the daemon was given is nobody's to take back
+
+
+def test_how_it_ends(pool):
+    daemon = pool(**WAYS["WARM"])
+
+    def told(call):
+        # Without source lines: a fork has them to the last.
+        lines = [line for line in call.stderr.decode().splitlines() if not line.startswith("    ")]
+        return (call.outcome, call.result.exit_code, call.result.signal, call.stdout, re.sub("0x[0-9a-f]+", "0x", "\n".join(lines)), call.result.message,
+                [file.path for file in call.result.files], call.result.error.type)
+    for end in ENDS:
+        how = {"files": {"helper.py": HELPER}, "collect": ["out.txt"]}
+        forked, fresh = run_forked(daemon, "WARM", ENDING + end, **how), run_fresh(daemon, ENDING + end, **how)
+        assert told(forked) == told(fresh), end
+        if end == "":
+            assert forked.stdout.split(b"\n")[:3] == [b"main", b"thread public", b"finalize"] and b"del cycle False True\n" in forked.stdout
+            assert b"ZeroDivisionError" in forked.stderr, "of atexit"
+
+
+def test_nothing_that_is_to_be_random_is_drawn_twice(pool):
+    daemon = pool(**{**WAYS["WARM"], "preload": "numpy uuid tempfile ssl multiprocessing random secrets"})
+    calls = [run_forked(daemon, "WARM", DRAWN) for _ in range(3)]
+    drawn = [eval(call.stdout) for call in calls]
+    for values in zip(*drawn):
+        assert len(set(values)) == len(drawn), values
+    assert not any(call.stderr for call in calls)
+
+
+def test_what_is_preloaded_works_as_imported(pool):
+    daemon = pool(**{**WAYS["WARM"], "preload": "pandas matplotlib.pyplot"})
+    code = ("import os, sys\nthere = 'pandas' in sys.modules\nimport matplotlib.pyplot as plt, matplotlib, pandas as pd\nplt.plot([1, 2])\nplt.title('x')\n"
+            "print(there, os.path.isdir(matplotlib.get_cachedir()), plt.get_backend(), plt.rcParams['font.family'])\npd.DataFrame({'a': [1, 2]})")
+    forked, fresh = run_forked(daemon, "WARM", code), run_fresh(daemon, code)
+    assert forked.stdout.split() == [b"True", *fresh.stdout.split()[1:]] and fresh.stdout.startswith(b"False True")
+    for call in (forked, fresh):
+        assert (call.outcome, call.stderr, call.result.value_json) == ("COMPLETED", b"", '[{"a":1},{"a":2}]')
+        assert [display.mime_type for display in call.of("display")] == ["image/png"]
+
+
+@pytest.mark.parametrize("preload, told", [("json no_such.module", "no_such.module"), ("this._is_no_package", "this._is_no_package")])
+def test_what_cannot_be_preloaded_is_told_and_nothing_is_the_worse(pool, preload, told):
+    daemon = pool(**{**WAYS["READY"], "preload": preload})
+    assert wait_until(lambda: told in daemon.log, 20), daemon.log
+    assert "ModuleNotFoundError" in daemon.log
+    call = daemon.run("print(1)", "python")
+    assert (call.outcome, call.stdout) == ("COMPLETED", b"1\n")
