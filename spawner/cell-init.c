@@ -7,15 +7,12 @@
 #include <inttypes.h>
 #include <linux/capability.h>
 #include <linux/securebits.h>
-#include <net/if.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -24,6 +21,7 @@
 #include "spawner/facts.h"
 #include "spawner/masks.h"
 #include "spawner/privileges.h"
+#include "spawner/spare.h"
 #include "spawner/trace.h"
 
 #define COLLECT_DESCRIPTORS (COLLECT_DEPTH_MAX + 16) /* one for each folder on the way down, the pipes, and some */
@@ -111,13 +109,11 @@ static int step_masks(const struct InitPlan *p) {
 }
 
 static int step_hostname(const struct InitPlan *p) {
-        return sethostname("glovebox", 8) < 0 ? -errno : 0;
+        return p->has_spare ? 0 : spare_set_hostname();
 }
 
 static int step_loopback(const struct InitPlan *p) {
-        _cleanup_close_ int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-        struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
-        return fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request) < 0 ? -errno : 0;
+        return p->has_spare ? 0 : spare_set_loopback();
 }
 
 static int step_session(const struct InitPlan *p) {

@@ -18,6 +18,7 @@ struct InitPlan {
         const struct FactTexts *facts;
         int collect, files; /* ends for init of these pipes (common/collect.h) */
         int builder; /* its pidfd: init is not to outlive it */
+        bool has_spare; /* namespaces that were made ahead, and set up (spare.h) */
         struct InitResult *result;
 };
 

@@ -24,6 +24,7 @@
 #include "spawner/facts.h"
 #include "spawner/helper.h"
 #include "spawner/masks.h"
+#include "spawner/spare.h"
 #include "spawner/template.h"
 #include "spawner/trace.h"
 
@@ -46,6 +47,7 @@ struct Construct {
         int templates[RUNTIMES_MAX][TEMPLATE_USES];
         int self; /* pidfd */
         struct Outcome *outcome;
+        struct SpareStock spares[RUNTIMES_MAX];
         struct CloneStack helper_stack, init_stack;
 };
 
@@ -55,6 +57,8 @@ struct Work {
         const struct ConstructRequest *request;
         const int *fds; /* CONSTRUCT_FDS_ */
         struct FactTexts facts;
+        bool has_spare;
+        struct SpareSet spare;
 };
 
 static void reap_all(void) {
@@ -125,21 +129,11 @@ static int templates_make(struct Construct *c, struct ConstructReady *result) {
         return 0;
 }
 
-static uint64_t clone_flags(uint32_t without) {
-        static const struct {
-                enum Layer layer;
-                uint64_t flag;
-        } optional[] = {
-                {LAYER_IPC_NAMESPACE, CLONE_NEWIPC},
-                {LAYER_UTS_NAMESPACE, CLONE_NEWUTS},
-                {LAYER_CGROUP_NAMESPACE, CLONE_NEWCGROUP},
-                {LAYER_NETWORK_NAMESPACE, CLONE_NEWNET},
-        };
+static uint64_t clone_flags(const struct Work *w) {
+        uint32_t without = w->construct->plan->without;
         uint64_t flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_PARENT | CLONE_INTO_CGROUP | CLONE_PIDFD;
-        for (size_t i = 0; i < ELEMENTSOF(optional); i++)
-                if (!(without & LAYER_BIT(optional[i].layer)))
-                        flags |= optional[i].flag;
-        return flags;
+        flags |= without & LAYER_BIT(LAYER_CGROUP_NAMESPACE) ? 0 : CLONE_NEWCGROUP;
+        return w->has_spare ? flags : flags | spare_flags(without);
 }
 
 /* In the helper: clones init as the builder's child. Its descriptors are the builder's own. */
@@ -154,7 +148,12 @@ static void clone_init(void *userdata) {
                 o->result.step = "join the user namespace";
                 r = setns(c->plan->runtimes[runtime].userns, CLONE_NEWUSER) < 0 ? -errno : 0;
         }
+        if (r >= 0 && w->has_spare) {
+                o->result.step = "join spare namespaces";
+                r = spare_join(&w->spare);
+        }
         if (r >= 0) {
+                trace("helper: joined");
                 struct InitPlan plan = {
                         .request = w->request,
                         .program = c->plan->init_program,
@@ -163,10 +162,11 @@ static void clone_init(void *userdata) {
                         .collect = w->fds[CONSTRUCT_COLLECT],
                         .files = w->fds[CONSTRUCT_FILES],
                         .builder = c->self,
+                        .has_spare = w->has_spare,
                         .result = &o->result,
                 };
                 struct clone_args args = {
-                        .flags = clone_flags(c->plan->without),
+                        .flags = clone_flags(w),
                         .cgroup = (uint64_t) w->fds[CONSTRUCT_LEAF],
                         .pidfd = (uint64_t) (uintptr_t) &o->pidfd,
                 };
@@ -189,6 +189,7 @@ static int construct_cell(struct Work *w) {
         if (r < 0)
                 return r;
         trace("builder: facts");
+        w->has_spare = spare_take(&c->spares[q->runtime], &w->spare);
         c->outcome->result = (struct InitResult) {.error = -ECHILD, .step = "clone init"}; /* what whoever is killed leaves */
         struct clone_args args = {.flags = CLONE_FILES, .exit_signal = SIGCHLD};
         pid_t helper = clone_and_wait(&args, &c->helper_stack, clone_init, w);
@@ -215,8 +216,27 @@ static int answer(struct Construct *c, int socket, const struct ConstructRequest
         }
         int q = packet_send(socket, &reply, sizeof reply, &o->pidfd, r < 0 ? 0 : 1, 0);
         close_fd(o->pidfd);
+        if (w.has_spare)
+                spare_done(&w.spare);
         facts_done(&w.facts);
         return q;
+}
+
+/* One thing at a time: a cell may be asked for meanwhile. */
+static void use_quiet(struct Construct *c) {
+        for (unsigned i = 0; i < c->plan->n_runtimes; i++)
+                if (spare_do(&c->spares[i], c->plan->runtimes[i].userns, c->plan->without))
+                        return;
+}
+
+static int quiet_before_use(const struct Construct *c) {
+        int least = -1;
+        for (unsigned i = 0; i < c->plan->n_runtimes; i++) {
+                int pause = spare_pause(&c->spares[i]);
+                if (pause >= 0 && (least < 0 || pause < least))
+                        least = pause;
+        }
+        return least;
 }
 
 static int serve(struct Construct *c, int socket) {
@@ -227,12 +247,15 @@ static int serve(struct Construct *c, int socket) {
         int children = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
         struct pollfd p[] = {{.fd = socket, .events = POLLIN}, {.fd = children, .events = POLLIN}};
         for (;;) {
-                if (poll(p, 2, -1) < 0 && errno != EINTR)
+                int ready = poll(p, 2, quiet_before_use(c));
+                if (ready < 0 && errno != EINTR)
                         return 1;
+                if (ready == 0)
+                        use_quiet(c);
                 struct signalfd_siginfo info;
                 if (read(children, &info, sizeof info) > 0)
                         reap_all();
-                if (!p[0].revents)
+                if (ready <= 0 || !p[0].revents)
                         continue;
                 struct ConstructRequest request;
                 int fds[CONSTRUCT_FDS_];

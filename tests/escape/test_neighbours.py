@@ -116,6 +116,23 @@ def test_settings_of_the_namespaces_stay(daemon):
     assert write.stdout == b"" and daemon.run(read).stdout == before != b""
 
 
+def test_every_cell_has_namespaces_of_its_own(daemon):
+    """Those that were made ahead, too: cells at once, one after another in quiet moments, share none with each other, the spawner or the builder."""
+    read = "for n in cgroup ipc mnt net pid uts; do readlink /proc/self/ns/$n; done; cat /proc/sys/kernel/hostname; exec 2>&1; (: >/dev/tcp/127.0.0.1/1); echo up; sleep 30"
+    seen = [os.readlink(f"/proc/{p}/ns/{n}") for p in (daemon.spawner, *machine.children(daemon.spawner)) for n in ("cgroup", "ipc", "mnt", "net", "pid", "uts")]
+    calls = []
+    for _ in range(6):
+        calls.append(daemon.call(read))
+        calls[-1].until_output(b"up\n")
+        time.sleep(0.1)
+    for call in calls:
+        names = call.stdout.decode().split()[:6]
+        assert b"]\nglovebox\n" in call.stdout and b"Connection refused" in call.stdout, call.stdout
+        assert len(names) == 6 and not set(names) & set(seen), (names, seen)
+        seen += names
+        daemon.cancel(call.id)
+
+
 def test_ESC_30_a_set_uid_file_of_another_cell(daemon):
     """A set-uid file is of no use to its maker, and nobody else ever finds it."""
     make = "for d in /tmp /workspace /dev/shm ~; do cp /bin/bash $d/s; chmod 6777 $d/s; $d/s -p -c 'id -u; id -ru' | sort -u | wc -l; done"
