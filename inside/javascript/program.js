@@ -283,6 +283,8 @@ class Program {
         idle = true;
       else if (event === 'exit')
         program.onExit(idle, code);
+      if (event === 'exit' && idle && process._exiting === true)
+        leave();
       return heard;
     };
   }
@@ -329,6 +331,13 @@ class Program {
     safe.ReflectApply(reallyExit, process, [status === 1 && safe.NumberIsInteger(code) ? code : status]);
     return false;
   }
+}
+
+// What is left of an end is to take the engine apart piece by piece, for nobody: the process ends here. A status that is no number is Node's to judge.
+function leave() {
+  const status = safe.attempt(() => process.exitCode ?? 0, undefined);
+  if (safe.NumberIsInteger(status))
+    safe.ReflectApply(reallyExit, process, [status]);
 }
 
 // Standard error may be full and not blocking, or closed.

@@ -1,5 +1,6 @@
-// The JavaScript runner: node --experimental-vm-modules runner.js CODE ARGS... (docs/javascript.md says what it promises.)
+// The JavaScript runner: node --experimental-vm-modules runner.js [--memory=MIB] CODE ARGS... (docs/javascript.md says what it promises.)
 // Descriptor 3 brings the job, descriptor 5 takes the value (common/job.h, common/value.h).
+// The memory is what Node sees when it starts, for whoever starts it to tell apart (systemd/runtimes.d).
 // With --wait=CODE it is started before there is a job, makes itself warm, and says on descriptor 4 that it is ready.
 //
 //   records.js   reads descriptor 3             source.js   fence, syntax, kind of source, last expression (scan.js helps)
@@ -39,9 +40,9 @@ function prepare() {
 }
 
 // Nothing of the runner is left where a plain run would have nothing.
-function hide(file) {
+function hide(file, words) {
   delete module.constructor._cache[__filename];
-  process.argv.splice(1, 2, file);
+  process.argv.splice(1, words, file);
   process.execArgv.length = 0;
 }
 
@@ -84,9 +85,10 @@ function wait(parts, file) {
 
 function main() {
   const parts = prepare();
-  const [, waits, name] = /^(--wait=)?(.*)$/s.exec(process.argv[2]);
+  const at = process.argv[2].startsWith('--memory=') ? 3 : 2;
+  const [, waits, name] = /^(--wait=)?(.*)$/s.exec(process.argv[at]);
   const file = path.resolve(name);
-  hide(file);
+  hide(file, at);
   if (waits !== undefined)
     return wait(parts, file);
   parts.pipe.openPipe();

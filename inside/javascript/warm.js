@@ -14,7 +14,7 @@ const { ENV, CODE, FILE, FILE_DATA, END, CONTRACT, INPUTS, VALUE_MAX, CONTENT_MA
 const source = require('./source.js');
 const { Taker, Written } = require('./take.js');
 
-// Each is run from its start to its value; all are good as a module, too. What they use is what most code does.
+// Each is run from its start to its value; the first is good as a module, too. What they use is what most code does.
 const CODES = [
   `class Args { constructor(inputs) { this.n = inputs.n; } }
 const list = [3, 1, 2].map(n => n * 2).sort((a, b) => a - b);
@@ -23,17 +23,14 @@ console.error(\`\${list}\`);
 try { null.x } catch (error) { console.log(error.message, error) }
 for (const [key, value] of Object.entries({ a: 1 })) JSON.parse(JSON.stringify({ key, value }));
 /(a+)b/.exec('aab');
-function main(args) { return { n: args.n, list, text: 'é', when: new Date(0), inner: { a: null } }; }
+function main(args) { return { n: args.n, list, text: 'e', when: new Date(0), inner: { a: null } }; }
 `,
-  `console.log(1);
-const wait = ms => new Promise(resolve => setTimeout(resolve, ms));
-await wait(0); setImmediate(() => {}); process.nextTick(() => {});
-[1, 2].length`,
   `import path from 'node:path';
 console.log(path.sep, await import('node:fs') !== undefined);
-export const name = 'x';
-await null;
-export function main() { return name; }
+await new Promise(resolve => setTimeout(resolve, 0));
+setImmediate(() => {});
+process.nextTick(() => {});
+export function main() { return [1]; }
 `,
   'console.log(1)\n2',
 ];

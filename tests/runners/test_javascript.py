@@ -13,7 +13,7 @@ TABLE = tomllib.loads((direct.ROOT / "tests/conformance/javascript.toml").read_t
 KEYS = {"name", "ids", "code", "contract", "inputs", "variables", "args", "stdin", "allowed", "files", "value_bytes", "code_name", "exit_code",
         "stdout", "stderr", "value", "value_error", "lossy", "error", "invalid", "incomplete", "note", "displays"}
 NODE = os.environ.get("GLOVEBOX_NODE", "node")
-COMMAND = [NODE, *direct.COMMANDS["javascript"][1:]]
+COMMAND = [NODE, *direct.COMMANDS["javascript"][1:], "--memory=512"]
 RUNNER = str(direct.ROOT / "inside/javascript")
 
 
