@@ -28,8 +28,6 @@
 #include "spawner/zygote-wire.h"
 
 #define NICE_WHILE_WARMING 10
-#define NICE_OF_JOBS 0
-#define RLIMIT_NICE_OF_JOBS (20 - NICE_OF_JOBS) /* as setrlimit counts */
 #define EXIT_NOT_PLACED 125
 #define OWN_FILES_MAX "size=64m,nr_inodes=4096"
 
@@ -42,6 +40,7 @@ static struct {
         void *robust;
         size_t robust_size;
         char name[16];
+        int nice; /* of jobs; NICE_WHILE_WARMING: this one has no other */
 } zygote;
 
 static struct TakenJob job;
@@ -167,6 +166,16 @@ static PyObject *zygote_is_single(PyObject *self, PyObject *unused) {
         return PyBool_FromLong(check_single() == 0);
 }
 
+/* While it warms up it takes no time from jobs, if there is a way back after that. Returns where that leads. */
+static int step_back(void) {
+        int now = getpriority(PRIO_PROCESS, 0);
+        struct rlimit limit = {};
+        bool is_way = getrlimit(RLIMIT_NICE, &limit) == 0 && (int) MIN(limit.rlim_cur, (rlim_t) 40) >= 20 - now; /* as it counts */
+        if (now >= NICE_WHILE_WARMING || !is_way || setpriority(PRIO_PROCESS, 0, NICE_WHILE_WARMING) < 0)
+                return NICE_WHILE_WARMING;
+        return now;
+}
+
 /* In the child: until it is the cell's user and behind the wall. */
 static void go_inside(const struct ZygoteRequest *request, const int *fds) {
         struct StepContext context = {
@@ -182,7 +191,6 @@ static void go_inside(const struct ZygoteRequest *request, const int *fds) {
                 .forked = true,
                 .waits = request->warm,
         };
-        struct rlimit nice = {};
         char placed;
         ssize_t n;
         memcpy(context.fds, fds + ZYGOTE_PIPES, sizeof context.fds);
@@ -192,9 +200,7 @@ static void go_inside(const struct ZygoteRequest *request, const int *fds) {
         while (n < 0 && errno == EINTR);
         if (n != 1 || placed != ZYGOTE_PLACED)
                 _exit(EXIT_NOT_PLACED);
-        /* Only if there is a way back. */
-        if (request->warm && getrlimit(RLIMIT_NICE, &nice) == 0 && nice.rlim_cur >= RLIMIT_NICE_OF_JOBS)
-                (void) setpriority(PRIO_PROCESS, 0, NICE_WHILE_WARMING);
+        zygote.nice = request->warm ? step_back() : NICE_WHILE_WARMING;
         steps_apply(&context);
         /* Nothing is left to protect; without it /proc/self and /dev/stderr could not be opened. */
         if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0 || prctl(PR_SET_NAME, zygote.name, 0, 0, 0) < 0)
@@ -245,12 +251,12 @@ static PyObject *zygote_serve(PyObject *self, PyObject *unused) {
         }
 }
 
-/* The way back to what every program has, where there was one to a worse priority; then nobody waits any more for this process to be warm. */
+/* The way back to what every program has; then nobody waits any more for this process to be warm. */
 static PyObject *zygote_settle(PyObject *self, PyObject *unused) {
         const struct rlimit none = {0, 0};
         uint8_t record[JOB_HEADER_SIZE];
-        if (getpriority(PRIO_PROCESS, 0) > NICE_OF_JOBS)
-                (void) setpriority(PRIO_PROCESS, 0, NICE_OF_JOBS); /* refused where it was given to all of us: then it stays */
+        if (job.forked && zygote.nice < NICE_WHILE_WARMING && setpriority(PRIO_PROCESS, 0, zygote.nice) < 0)
+                take_job_fail("priority", -errno);
         if (setrlimit(RLIMIT_NICE, &none) < 0)
                 take_job_fail("rlimits", -errno);
         job_put_header(record, REPORT_READY, 0);
