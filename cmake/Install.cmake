@@ -2,8 +2,9 @@
 install(TARGETS ${programs} RUNTIME DESTINATION bin)
 install(TARGETS ${cell_programs} RUNTIME DESTINATION lib/glovebox)
 install(DIRECTORY ${LIBRARY_DIR}/runtimes.d DESTINATION lib/glovebox OPTIONAL)
-# What prepare.py makes is of one machine: `./dev install` and the package run it where they install.
-install(DIRECTORY ${LIBRARY_DIR}/inside DESTINATION lib/glovebox PATTERN "__pycache__" EXCLUDE PATTERN "matplotlib" EXCLUDE)
+# What prepare.py and prepare.js make is of one machine: `./dev install` and the package run them where they install.
+install(DIRECTORY ${LIBRARY_DIR}/inside DESTINATION lib/glovebox PATTERN "__pycache__" EXCLUDE PATTERN "matplotlib" EXCLUDE
+  PATTERN "prepared.*" EXCLUDE)
 install(DIRECTORY spawner/policy DESTINATION lib/glovebox FILES_MATCHING PATTERN "*.policy")
 
 # systemd, in the places that it searches below any prefix (/usr or /usr/local). Where programs are is known only now, at the time of installing.

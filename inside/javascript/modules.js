@@ -45,7 +45,7 @@ class Modules {
     this.url = pathToFileURL(file).href;
     this.policy = undefined;    // for the user's own code
     this.nativeImport = undefined;
-    this.beside = new Map();    // href → { module, done: a promise of its evaluation, or undefined }, or { failure }
+    this.beside = new Map();    // href: { module, done: a promise of its evaluation, or undefined }, or { failure }
     this.script = async (specifier, _, attributes) => {
       this.policy?.check(specifier);
       return this.native(specifier, optionsOf(attributes));

@@ -8,7 +8,7 @@
 //   pipe.js      writes descriptor 5            stage.js    what follows from the code's place
 //   safe.js      builtins, taken early          errors.js   tells an error; modules.js: what the code imports
 //   value.js     value to JSON                  policy.js, variables.js, display.js, stdio.js, typescript.js: what they are called
-//   warm.js, take.js: waiting, and what glovebox-start would have done with the job
+//   warm.js, take.js: waiting, and what glovebox-start would have done with the job; prepare.js: run where all this is installed
 //
 // prepare() loads everything and knows nothing of a job; run() reads the job and runs it.
 'use strict';
@@ -19,14 +19,39 @@ const vm = require('vm');
 
 // The runner's modules are loaded here and not by Node's loader: in a third of the time, and nothing of them is left in require.cache.
 const loaded = { __proto__: null };
+const PREPARED = path.join(__dirname, 'prepared');
+let script, makers;
+
+// What prepare.js made: all modules as one script, with what the engine had compiled of it when they had run. Another engine compiles it again.
+function readPrepared() {
+  let text;
+  try {
+    text = fs.readFileSync(`${PREPARED}.js`, 'utf8');
+  } catch {
+    return {};
+  }
+  let cachedData;
+  try {
+    cachedData = fs.readFileSync(`${PREPARED}.cache`);
+  } catch {
+    // it is only slower
+  }
+  script = new vm.Script(text, { filename: `${PREPARED}.js`, cachedData });
+  return script.runInThisContext();
+}
+
+function compile(name) {
+  const filename = path.join(__dirname, name);
+  return vm.compileFunction(fs.readFileSync(filename, 'utf8'), ['require', 'module'], { filename });
+}
 
 function load(name) {
   if (!name.startsWith('./'))
     return require(name);
   if (loaded[name] === undefined) {
-    const filename = path.join(__dirname, name);
     const made = loaded[name] = { exports: {} };
-    vm.compileFunction(fs.readFileSync(filename, 'utf8'), ['require', 'module'], { filename })(load, made);
+    makers ??= readPrepared();
+    (makers[name] ?? compile(name))(load, made);
   }
   return loaded[name].exports;
 }
@@ -83,8 +108,18 @@ function wait(parts, file) {
   });
 }
 
+// For prepare.js: what the engine has compiled once a job has been run.
+function saveCompiled(parts) {
+  load('./warm.js').warm(parts, begin, path.join(require('os').tmpdir(), 'main.js'), __dirname, () => {
+    parts.pipe.openPipe();
+    fs.writeFileSync(`${PREPARED}.cache`, script.createCachedData());
+  });
+}
+
 function main() {
   const parts = prepare();
+  if (process.argv[2] === '--save-compiled')
+    return saveCompiled(parts);
   const at = process.argv[2].startsWith('--memory=') ? 3 : 2;
   const [, waits, name] = /^(--wait=)?(.*)$/s.exec(process.argv[at]);
   const file = path.resolve(name);

@@ -2,8 +2,10 @@
 import errno
 import os
 import pathlib
+import shutil
 import stat
 import struct
+import subprocess
 
 import pytest
 
@@ -48,6 +50,32 @@ def waiting(tmp_path):
     for runner in made:
         runner.process.kill()
         runner.process.wait()
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """A copy of the runner as it is once installed."""
+    folder = tmp_path_factory.mktemp("prepared") / "javascript"
+    shutil.copytree(direct.ROOT / "inside/javascript", folder)
+    subprocess.run([COMMAND[0], folder / "prepare.js"], check=True)
+    return folder
+
+
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("broken", [False, True])
+def test_what_is_prepared_is_all_that_is_needed(prepared, tmp_path, waits, broken):
+    """Without the modules' own files; and with what another engine would have compiled."""
+    folder = shutil.copytree(prepared, tmp_path / "javascript")
+    for path in folder.glob("*.js"):
+        if path.name not in ("runner.js", "prepared.js"):
+            path.unlink()
+    if broken:
+        (folder / "prepared.cache").write_bytes(b"of another engine")
+    command = [*COMMAND[:-2], str(folder / "runner.js")]
+    out = direct.run("javascript", "console.log('here');\nfunction main(args) { return args.params.n }", inputs='{"n": 3}', waits=waits, command=command)
+    assert (out.value, out.stdout, out.stderr) == (3, b"here\n", b"")
+    out = direct.run("javascript", "const f = () => null.x;\nf()", waits=waits, command=command)
+    assert out.error["line"] == 1 and "prepared" not in out.error["traceback"]
 
 
 def stamp_of(path):
