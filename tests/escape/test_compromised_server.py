@@ -50,7 +50,7 @@ class Spawner:
         self.folder.chmod(0o755)
         self.state = self.folder / "state"
         self.path = str(self.state / "spawner.sock")
-        write_config(self.folder / "glovebox.conf", {"spawner": {"driver": "cgroupfs", "max-cells": MAX_CELLS, "spare-uid": SPARE_UID}})
+        write_config(self.folder / "glovebox.conf", {"spawner": {"driver": "cgroupfs", "max-cells": MAX_CELLS, "spare-uid": SPARE_UID, "pool": "no"}})
         self.cgroup = Cgroup()
         waive = machine.missing_controllers()
         self.process = subprocess.Popen(
