@@ -61,3 +61,18 @@ def test_many_short_ones_leave_no_trace(daemon):
     for pid, (memory, threads) in before.items():
         machine.assert_grown_less(pid, memory, 6 << 20)
         assert machine.thread_count(pid) <= threads + 1
+
+
+@pytest.mark.limit(240)
+def test_many_cells_at_once(make_daemon):
+    """The spawner has more open then than a program in a cell may have (1024), and starts programs all the same."""
+    daemon = make_daemon(config={"server": {"max-executions": 120}})
+    calls = [daemon.call("sleep 60") for _ in range(100)]
+    for call in calls:
+        call.until("started")
+    assert len(machine.descriptors(daemon.spawner)) > 1024
+    last = daemon.call("echo done").wait()
+    assert (last.outcome, last.stdout) == ("COMPLETED", b"done\n"), last.result
+    for call in calls:
+        daemon.cancel(call.id)
+    assert {call.wait().outcome for call in calls} == {"CANCELLED"}
