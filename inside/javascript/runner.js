@@ -36,7 +36,8 @@ function readPrepared() {
   } catch {
     // it is only slower
   }
-  script = new vm.Script(text, { filename: `${PREPARED}.js`, cachedData });
+  // The name is kept in what was compiled, wherever that is then: as that of a part of Node it is in no traceback.
+  script = new vm.Script(text, { filename: 'node:internal/glovebox', cachedData });
   return script.runInThisContext();
 }
 

@@ -75,7 +75,9 @@ def test_what_is_prepared_is_all_that_is_needed(prepared, tmp_path, waits, broke
     out = direct.run("javascript", "console.log('here');\nfunction main(args) { return args.params.n }", inputs='{"n": 3}', waits=waits, command=command)
     assert (out.value, out.stdout, out.stderr) == (3, b"here\n", b"")
     out = direct.run("javascript", "const f = () => null.x;\nf()", waits=waits, command=command)
-    assert out.error["line"] == 1 and "prepared" not in out.error["traceback"]
+    assert out.error["line"] == 1
+    out = direct.run("javascript", "1", contract="MAIN", waits=waits, command=command)
+    assert out.error["traceback"].startswith("ReferenceError: main is not defined") and "\n" not in out.error["traceback"], "no frames of the runner"
 
 
 def stamp_of(path):
