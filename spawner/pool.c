@@ -35,6 +35,7 @@ struct Pool {
         struct Stock *stocks;    /* by the runtime's index in the world's config */
         usec_t taken;            /* when the last cell was */
         bool stopped;
+        bool reviewed;           /* the review is due at some time */
         sd_event_source *timer, *review;
 };
 
@@ -42,6 +43,19 @@ static void pool_plan(struct Pool *p);
 
 static struct Stock *stock_of(struct Pool *p, const struct Cell *c) {
         return &p->stocks[c->runtime];
+}
+
+static void set_timer(sd_event_source *timer, usec_t when) {
+        int r = sd_event_source_set_time(timer, when);
+        if (r >= 0)
+                r = sd_event_source_set_enabled(timer, when == USEC_INFINITY ? SD_EVENT_OFF : SD_EVENT_ONESHOT);
+        if (r < 0)
+                log_error_errno(r, "Failed to set a timer of the pool: %m");
+}
+
+static void review_at(struct Pool *p, usec_t when) {
+        p->reviewed = when != USEC_INFINITY;
+        set_timer(p->review, when);
 }
 
 static void count_ready(struct Stock *s) {
@@ -54,8 +68,11 @@ static void count_ready(struct Stock *s) {
 
 /* What cells say. */
 
-/* A failure is in the journal already, and the cell closes. One that is lost is not taken, and goes at the next review. */
+/* A failure is in the journal already, and the cell closes. One that is lost is not taken any more, and goes in a moment: its run is still looked at. */
 static void pool_send(void *userdata, Glovebox__Internal__FromSpawner *m, const struct RunFds *fds) {
+        struct Pool *p = userdata;
+        if (m->message_case == GLOVEBOX__INTERNAL__FROM_SPAWNER__MESSAGE_CELL_LOST)
+                review_at(p, 0);
 }
 
 static void drop(struct Stock *s, struct Cell *c) {
@@ -152,14 +169,6 @@ static usec_t when_to_make(const struct Pool *p, const struct Stock *s) {
         return MAX(s->not_before, is_low ? 0 : p->taken + QUIET);
 }
 
-static void set_timer(sd_event_source *timer, usec_t when) {
-        int r = sd_event_source_set_time(timer, when);
-        if (r >= 0)
-                r = sd_event_source_set_enabled(timer, when == USEC_INFINITY ? SD_EVENT_OFF : SD_EVENT_ONESHOT);
-        if (r < 0)
-                log_error_errno(r, "Failed to set a timer of the pool: %m");
-}
-
 /* The stock that lacks most is first. Cells are made from the timer alone: whoever takes one is served before. */
 static void pool_plan(struct Pool *p) {
         usec_t first = USEC_INFINITY;
@@ -191,8 +200,8 @@ static int pool_on_timer(sd_event_source *source, uint64_t usec, void *userdata)
         return 0;
 }
 
-/* Half of what nobody has needed since the last look goes. */
-static void review_stock(struct Stock *s) {
+/* Half of what nobody has needed since the last look goes. True: there is more to take back. */
+static bool review_stock(struct Stock *s) {
         uint64_t spare = (s->least + 1) / 2;
         s->goal = MAX(s->min, s->goal - MIN(spare, s->goal));
         uint64_t keep = s->goal;
@@ -208,13 +217,15 @@ static void review_stock(struct Stock *s) {
         }
         count_ready(s);
         s->least = s->ready;
+        return s->goal > s->min;
 }
 
 static int pool_on_review(sd_event_source *source, uint64_t usec, void *userdata) {
         struct Pool *p = userdata;
+        bool again = false;
         for (size_t i = 0; i < p->world->config->n_runtimes; i++)
-                review_stock(&p->stocks[i]);
-        set_timer(p->review, now_monotonic() + REVIEW);
+                again |= review_stock(&p->stocks[i]);
+        review_at(p, again ? now_monotonic() + REVIEW : USEC_INFINITY);
         pool_plan(p);
         return 0;
 }
@@ -242,6 +253,8 @@ struct Cell *pool_take(struct Pool *p, const struct CellSpec *spec, const struct
         struct Cell *c = find(s, spec);
         if (!c)
                 s->goal = MIN(s->max, MAX(2 * s->goal, (uint64_t) 1));
+        if (!p->reviewed && s->goal > s->min)
+                review_at(p, p->taken + REVIEW);
         if (c && cell_adopt(c, spec, owner) < 0)
                 c = NULL;
         if (c) {
@@ -305,7 +318,7 @@ int pool_new(struct CellWorld *world, uint64_t max_cells, void (*on_closed)(void
         if (r >= 0)
                 r = sd_event_source_set_priority(p->timer, SD_EVENT_PRIORITY_IDLE);
         if (r >= 0)
-                r = sd_event_add_time_relative(world->event, &p->review, CLOCK_MONOTONIC, REVIEW, USEC_PER_SEC, pool_on_review, p);
+                r = sd_event_add_time(world->event, &p->review, CLOCK_MONOTONIC, USEC_INFINITY, USEC_PER_SEC, pool_on_review, p);
         if (r < 0)
                 return r;
         pool_plan(p);
@@ -316,7 +329,7 @@ int pool_new(struct CellWorld *world, uint64_t max_cells, void (*on_closed)(void
 void pool_stop(struct Pool *p) {
         p->stopped = true;
         set_timer(p->timer, USEC_INFINITY);
-        set_timer(p->review, USEC_INFINITY);
+        review_at(p, USEC_INFINITY);
         retire_all(p);
 }
 
