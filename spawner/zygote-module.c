@@ -125,14 +125,15 @@ static int take_setup(void) {
         return r;
 }
 
-/* What glibc told the kernel when this thread began, and a fork of glibc's tells again. */
+/* What glibc told the kernel when this thread began, and a fork of glibc's tells again. A kernel without CONFIG_CHECKPOINT_RESTORE does not say where
+ * the number is: glibc has it two words before the list of locks. Either way it must stand there. */
 static int find_thread(void) {
-        if (prctl(PR_GET_TID_ADDRESS, &zygote.tid, 0, 0, 0) < 0)
-                return -errno;
-        if (!zygote.tid || *zygote.tid != (pid_t) syscall(SYS_gettid))
-                return -ENXIO;
         if (syscall(SYS_get_robust_list, 0, &zygote.robust, &zygote.robust_size) < 0)
                 return -errno;
+        if (prctl(PR_GET_TID_ADDRESS, &zygote.tid, 0, 0, 0) < 0)
+                zygote.tid = zygote.robust ? (pid_t *) ((uint64_t *) zygote.robust - 2) : NULL;
+        if (!zygote.tid || *zygote.tid != (pid_t) syscall(SYS_gettid))
+                return -ENXIO;
         return prctl(PR_GET_NAME, zygote.name, 0, 0, 0) < 0 || prctl(PR_SET_NAME, "glovebox-zygote", 0, 0, 0) < 0 ? -errno : 0;
 }
 
