@@ -38,7 +38,7 @@ class TracedSpawner:
                         "spawner.proto"], check=True)
         sys.path.insert(0, str(self.folder))
         self.trace, self.state = self.folder / "trace", self.folder / "state"
-        write_config(self.folder / "glovebox.conf", {"spawner": {}})
+        write_config(self.folder / "glovebox.conf", {"spawner": {"pool": "no"}})
         waive = machine.missing_controllers()
         self.cgroup = Cgroup()
         self.process = subprocess.Popen(
