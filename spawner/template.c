@@ -339,7 +339,7 @@ static int make_root(struct Template *t) {
 
 /* What of the facts is the same for every cell. A cell's own /tmp hides the folder. */
 static int make_facts(struct Template *t) {
-        const char *path = FACTS_SHARED + 1;
+        const char *path = &FACTS_SHARED[1];
         if (mkdirat(t->root, path, 0755) < 0)
                 return -errno;
         _cleanup_close_ int dir = openat(t->root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
