@@ -44,17 +44,17 @@ class Modules {
     this.file = file;
     this.url = pathToFileURL(file).href;
     this.policy = undefined;    // for the user's own code
-    this.nativeImport = undefined;
+    this.native = undefined;    // import() as if written in the file
     this.beside = new Map();    // href: { module, done: a promise of its evaluation, or undefined }, or { failure }
     this.script = async (specifier, _, attributes) => {
       this.policy?.check(specifier);
-      return this.native(specifier, optionsOf(attributes));
+      return this.makeNative()(specifier, optionsOf(attributes));
     };
   }
 
-  // Made when it is needed: most code has no import().
-  get native() {
-    return this.nativeImport ??= nativeImport(this.file);
+  // When it is needed: most code has no import(). One that waits has it made already.
+  makeNative() {
+    return this.native ??= nativeImport(this.file);
   }
 
   // Options for vm: import() in a module of this address.
@@ -77,7 +77,7 @@ class Modules {
 
   load(specifier, from, attributes) {
     const isPath = /^\.{1,2}\//.test(specifier);
-    return this.native(isPath ? new URL(specifier, from).href : specifier, optionsOf(attributes));
+    return this.makeNative()(isPath ? new URL(specifier, from).href : specifier, optionsOf(attributes));
   }
 
   // The entry of a module beside the code, undefined for everything else.

@@ -101,6 +101,7 @@ function wait(parts, file) {
   warm(parts, begin, file, __dirname, () => {
     parts.pipe.openPipe();
     const stage = new parts.stage.Stage(file, __dirname);
+    stage.modules.makeNative();
     const taker = new Taker(file);
     const reader = new parts.records.Reader();
     taker.ready();
