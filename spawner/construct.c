@@ -1,10 +1,10 @@
 /* The builder process: makes cells up to the point where their init is on its own.
  *
  * Each root has a template, held as a mount namespace. For a cell, a helper joins the template and the runtime's user namespace and clones init with
- * namespaces of its own, as a child of the builder; init makes itself at home (cell-init.c) and becomes glovebox-init. None of the two gets a copy of
- * our memory, and each stands still while the next one works: copying was half of a cell's cost. The cell's memory limit fails what init does but kills
- * none of us, since the kernel spares whoever is between vfork and exec. One cell at a time. A cell that takes too long ends with us: the spawner has a
- * deadline. */
+ * namespaces of its own, as a child of the builder; init makes itself at home (cell-init.c) and becomes glovebox-init. None of the two gets a copy
+ * of our memory, and each stands still while the next one works: copying was half of a cell's cost. The cell's memory limit fails what init does
+ * but kills none of us, since the kernel spares whoever is between vfork and exec. One cell at a time. A cell that takes too long ends with us: the
+ * spawner has a deadline. */
 #include "spawner/construct.h"
 
 #include <fcntl.h>
