@@ -215,36 +215,18 @@ def more_config():
     return found
 
 
-def runtime_file(base, keys):
-    """The shipped runtime `base` with other values of some keys; None takes a key away."""
-    lines, section = [], ""
-    for line in (RUNTIMES / f"{base}.conf").read_text().splitlines():
-        if line.startswith("["):
-            section = line
-        key = line.split("=")[0].strip()
-        if not line.startswith("#") and not (section == "[runtime]" and key in keys):
-            lines.append(line)
-        if line == "[runtime]":
-            lines += [f"{key} = {value}" for key, value in keys.items() if value is not None]
-    return "\n".join(lines) + "\n"
-
-
 @contextlib.contextmanager
 def running(runtimes=None, settings=None, filled=True, audit=False):
-    """A daemon. runtimes: {"python-data": ("python", {"pool-min": 8})}: the shipped runtime that each is made from, and its keys. No other runtime
-    has a pool then. None: runtimes as they are shipped."""
+    """A daemon. runtimes: keys of shipped ones ({"python": {"pool-min": 8}}), and no other runtime has a pool then; None: runtimes as they are
+    shipped."""
     # The kit's own defaults are cgroupfs and no pool.
     config = {"spawner": {"pool": None, **({"driver": None} if SYSTEMD else {})},
               "server": {"max-executions": 64, **({} if audit else {"audit-file": None})}}
     for more in (settings or {}, more_config()):
         for section, keys in more.items():
             config.setdefault(section, {}).update(keys)
-    daemon = Daemon(config=config)
-    folder = daemon.folder / "runtimes.d"
-    folder.mkdir()
-    others = {path.stem: (path.stem, {"pool-min": 0, "pool-max": 0}) for path in RUNTIMES.glob("*.conf")} if runtimes is not None else {}
-    for name, (base, keys) in {**others, **(runtimes or {})}.items():
-        (folder / f"{name}.conf").write_text(runtime_file(base, keys))
+    others = {} if runtimes is None else {path.stem: {"pool-min": 0, "pool-max": 0} for path in RUNTIMES.glob("*.conf")}
+    daemon = Daemon(config=config, runtimes={**others, **(runtimes or {})})
     try:
         daemon.start()
         if filled:

@@ -6,7 +6,7 @@ import os
 import pathlib
 import time
 
-from figures import (BASH, BWRAP, NODE, PYTHON, RUNTIMES, SECONDS, SYSTEMD, Cost, bare, bwrap_works, calls, cell_pids, cells, children, errors_text,
+from figures import (BASH, BWRAP, NODE, PYTHON, SECONDS, SYSTEMD, Cost, bare, bwrap_works, calls, cell_pids, cells, children, errors_text,
                      head, ms, of, row, running, settle, starts_text, target, zygotes)
 
 from kit import machine
@@ -24,18 +24,9 @@ def pool(least, most=None, **keys):
     return {"pool-min": least, "pool-max": most or least, **keys}
 
 
-if (RUNTIMES / "python-data.conf").exists():
-    DATA = ("python-data", pool(4))
-else:
-    DATA = ("python", pool(4, **ZYGOTE, preload="numpy pandas", endings=None))
-WARM_RUNTIMES = {
-    "python": ("python", pool(8, **ZYGOTE)),
-    "python-data": DATA,
-    "javascript": ("javascript", pool(4, warm="yes")),
-    "bash": ("bash", pool(8)),
-}
+WARM_RUNTIMES = {"python": pool(8, **ZYGOTE), "python-data": pool(4), "javascript": pool(4, warm="yes"), "bash": pool(8)}
 # No cell is kept, but the zygote lives.
-EMPTY_RUNTIMES = {"python": ("python", {"pool-min": 0, "pool-max": 0, "zygote": "yes", "warm": "no"})}
+EMPTY_RUNTIMES = {"python": {"pool-min": 0, "pool-max": 0, "zygote": "yes", "warm": "no"}}
 
 
 class Case:
@@ -106,10 +97,7 @@ def latency():
 
 # --- sustained ---------------------------------------------------------------------------------------------------------------
 
-SUSTAINED = {
-    "python": ("python", pool(8, 64, **ZYGOTE)),
-    "javascript": ("javascript", pool(4, 32, warm="yes")),
-}
+SUSTAINED = {"python": pool(8, 64, **ZYGOTE), "javascript": pool(4, 32, warm="yes")}
 
 
 def drivers():
@@ -161,7 +149,7 @@ def sustained():
 def burst():
     count, times = 100, 5
     head(f"A burst of {count} calls at once, eight cells ready")
-    with running({"python": ("python", pool(8, 8, **ZYGOTE))}) as daemon:
+    with running({"python": pool(8, 8, **ZYGOTE)}) as daemon:
         runs = []
         for _ in range(times):
             settle(daemon)
@@ -194,7 +182,7 @@ def kernel_bytes():
 
 def waiting_memory(name, runtime, keys, count, wanted):
     mib, kernel = 1 << 20, kernel_bytes()
-    with running({runtime: (runtime, pool(count, **keys))}) as daemon:
+    with running({runtime: pool(count, **keys)}) as daemon:
         kernel = kernel_bytes() - kernel
         folders = cells(daemon)
         inits = {pid: rollup(pid) for pid in pids_in(cell / "init" for cell in folders)}
@@ -230,7 +218,7 @@ SLACK = {"RSS": 1.0, "descriptors": 2, "threads": 0}
 def soak():
     head(f"Soak: {SOAK} executions, 4 callers")
     step = min(1000, SOAK)
-    with running({"python": ("python", pool(8, 16, **ZYGOTE))}) as daemon:
+    with running({"python": pool(8, 16, **ZYGOTE)}) as daemon:
         seen, done, errors, began = [], 0, 0, time.monotonic()
         row("after", " ".join(("server", "spawner")), "RSS, descriptors, threads of each; children of the spawner")
         while done < SOAK:
