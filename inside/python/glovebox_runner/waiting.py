@@ -63,6 +63,7 @@ def zygote(modules):
         module = extension()
         module.setup()
         preload(module, modules)
+        make_random()
         make_streams()
         for n in range(REHEARSALS):
             rehearse("rehearsal")
@@ -90,6 +91,13 @@ def zygote(modules):
     set_environment(environment)
     for all_words in arguments():
         all_words += words
+
+
+def make_random():
+    """OpenSSL makes its generator when it is first asked, which takes a millisecond. A child's seeds itself anew: OpenSSL sees that the process is
+    another one, and renew() gives it new entropy."""
+    if "_ssl" in sys.modules:
+        sys.modules["_ssl"].RAND_bytes(1)
 
 
 def hidden(name):
