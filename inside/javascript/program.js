@@ -13,6 +13,7 @@ const { Invalid, columnOf } = require('./source.js');
 const { serialize } = require('./value.js');
 const { define } = require('./variables.js');
 
+const ROUNDS = 32; // of promises that wait for promises
 const UNSETTLED = 13, HANDLER_FAILED = 7; // Node's own exit statuses for these
 
 // User code is called from here and from nowhere else: its stack then ends as in a plain run, in Node's own file of this name.
@@ -333,8 +334,11 @@ class Program {
   }
 }
 
-// What is left of an end is to take the engine apart piece by piece, for nobody: the process ends here. A status that is no number is Node's to judge.
-function leave() {
+// After the handlers of `exit`, and what they leave to promises, an end is but taking the engine apart piece by piece, for nobody: the process ends
+// before that. A status that is no number is Node's to judge.
+async function leave() {
+  for (let i = 0; i < ROUNDS; i++)
+    await undefined;
   const status = safe.attempt(() => process.exitCode ?? 0, undefined);
   if (safe.NumberIsInteger(status))
     safe.ReflectApply(reallyExit, process, [status]);

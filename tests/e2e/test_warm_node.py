@@ -97,6 +97,7 @@ PROGRAMS = {
                             "new Error('z').stack))",
     "a syntax error": "let a = ;",
     "exit status": "process.exitCode = 3; process.on('exit', c => console.log('exit', c))",
+    "what is left to promises at the end": "process.on('exit', async () => { for (let i = 0; i < 20; i++) await null; console.log('late'); process.exitCode = 5 })",
     "process.exit": "console.log('x'.repeat(200000)); process.exit(9)",
     "a signal": "process.kill(process.pid, 'SIGTERM'); setTimeout(() => {}, 1000)",
     "an await that nothing settles": "await new Promise(() => {})",
