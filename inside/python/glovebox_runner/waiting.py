@@ -79,10 +79,11 @@ def zygote(modules):
     gc.freeze()
     gc.disable()
     tell_ready(None)
+    pid = posix.getpid()
     warm = module.serve()
     if warm is None:
         posix._exit(0)
-    born(module, warm)
+    born(module, warm, pid)
     if collecting:
         gc.enable()
     if warm:
@@ -191,20 +192,20 @@ def set_environment(pairs, whole=False):
             sys.modules["time"].tzset()
 
 
-def born(module, warm):
+def born(module, warm, pid):
     """In a child of the zygote, behind the wall: its own environment and arguments, and nothing that another child has too and that is to differ."""
     words, environment = module.take_head()
     set_environment(environment, whole=True)
     runner = words.index(sys.argv[0])
     for all_words, first in zip(arguments(), (runner, 0)):
         all_words[:] = words[first:]
-    renew()
+    renew(pid)
     if warm:
         rehearse("rehearsal")
 
 
-def renew():
-    """What modules made when they were imported and no two processes may share. random does it itself."""
+def renew(pid):
+    """pid: the zygote's. What modules made when they were imported and no two processes may share. random does it itself."""
     def of(name):
         return sys.modules.get(name)
     if of("threading"):
@@ -214,7 +215,8 @@ def renew():
         sys.modules["tempfile"]._name_sequence = sys.modules["tempfile"].tempdir = None
     if of("uuid"):
         sys.modules["uuid"]._node = sys.modules["uuid"]._last_timestamp = None
-    if of("_ssl"):
+    # OpenSSL knows a fork by its pid. In a pid namespace of its own it may have the zygote's; and OpenSSL 1 is told in another way, which is none here.
+    if of("_ssl") and (pid == posix.getpid() or sys.modules["_ssl"].OPENSSL_VERSION_INFO < (3,)):
         sys.modules["_ssl"].RAND_add(posix.urandom(32), 32.0)
     if of("logging"):
         sys.modules["logging"]._startTime = sys.modules["time"].time()
