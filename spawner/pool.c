@@ -68,7 +68,8 @@ static void count_ready(struct Stock *s) {
 
 /* What cells say. */
 
-/* A failure is in the journal already, and the cell closes. One that is lost is not taken any more, and goes in a moment: its run is still looked at. */
+/* A failure is in the journal already, and the cell closes. One that is lost is not taken any more, and goes in a moment: its run is still
+ * looked at. */
 static void pool_send(void *userdata, Glovebox__Internal__FromSpawner *m, const struct RunFds *fds) {
         struct Pool *p = userdata;
         if (m->message_case == GLOVEBOX__INTERNAL__FROM_SPAWNER__MESSAGE_CELL_LOST)
