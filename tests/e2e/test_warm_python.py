@@ -148,6 +148,18 @@ def test_what_is_preloaded_works_as_imported(pool):
         assert [display.mime_type for display in call.of("display")] == ["image/png"]
 
 
+def test_what_comes_with_the_job_reaches_a_fork(pool):
+    """Streams that are one, a read-only workspace, a folder."""
+    daemon = pool(**WAYS["WARM"], **{"read-only-workspace": "yes"})
+    code = ("import os, sys\nprint(1)\nprint(2, file=sys.stderr)\nos.system('echo 3; echo 4 >&2')\nprint(os.getcwd(), os.listdir())\n"
+            "for path in ('x', '/workspace/main.py', '/tmp/x', '/home/sandbox/x'):\n    try:\n        open(path, 'w')\n        print('can', path)\n"
+            "    except OSError as error:\n        print(error.errno, path)")
+    how = {"merge_streams": True, "working_dir": "/workspace/in/here", "files": {"in/here/a.txt": b"a"}}
+    forked, fresh = run_forked(daemon, "WARM", code, **how), run_fresh(daemon, code, **how)
+    assert forked.stdout == (b"1\n2\n3\n4\n/workspace/in/here ['a.txt']\n13 x\n13 /workspace/main.py\ncan /tmp/x\ncan /home/sandbox/x\n")
+    assert (forked.outcome, forked.stdout, forked.stderr) == (fresh.outcome, fresh.stdout, b"")
+
+
 @pytest.mark.parametrize("preload, told", [("json no_such.module", "no_such.module"), ("this._is_no_package", "this._is_no_package")])
 def test_what_cannot_be_preloaded_is_told_and_nothing_is_the_worse(pool, preload, told):
     daemon = pool(**{**WAYS["READY"], "preload": preload})

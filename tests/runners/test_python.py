@@ -130,6 +130,15 @@ def test_a_descriptor_that_user_code_took_for_itself_is_not_written_to():
     assert out.stdout == b"0\n" and not out.has_value and out.exit_code == 0
 
 
+def test_a_process_with_threads_is_known():
+    """A zygote may have one: a fork has no other, whatever they held."""
+    path = direct.BUILD / "lib/glovebox/inside/python/glovebox_zygote.abi3.so"
+    code = ("import _imp, importlib.util, sys, threading\nspec = importlib.util.spec_from_file_location('glovebox_zygote', sys.argv[1])\n"
+            "module = _imp.create_dynamic(spec)\nprint(module.is_single())\ngo = threading.Event()\nthread = threading.Thread(target=go.wait)\nthread.start()\n"
+            "print(module.is_single())\ngo.set()\nthread.join()")
+    assert run(code, args=[str(path)]).stdout == b"True\nFalse\n"
+
+
 def test_ESC_02_only_the_value_pipe_is_open_and_no_child_has_it():
     out = run("import os, subprocess\nmine = [n for n in map(int, os.listdir('/proc/self/fd')) if os.path.exists(f'/proc/self/fd/{n}')]\n"
               "[mine, subprocess.run(['ls', '/proc/self/fd'], capture_output=True, text=True, close_fds=False).stdout.split()]")

@@ -96,7 +96,7 @@ def zygote(modules):
 
 def make_random():
     """OpenSSL makes its generator when it is first asked, which takes a millisecond. A child's seeds itself anew: OpenSSL sees that the process is
-    another one, and renew() gives it new entropy."""
+    another one, or renew() tells it."""
     if "_ssl" in sys.modules:
         sys.modules["_ssl"].RAND_bytes(1)
 
