@@ -11,6 +11,7 @@
 
 #define JOB_HEADER_SIZE 8
 #define JOB_RECORD_MAX (1 * MIB)
+#define JOB_BODY_MAX (12 * KIB)      /* of one that the spawner writes: fits into the pipe behind the head */
 #define JOB_HEAD_MAX (33 * KIB)      /* all of the head: fits into a pipe before anyone reads */
 #define JOB_HEAD_CONFIG_MAX (32 * KIB) /* of it, what a runtime's file decides */
 #define REPORT_RECORD_MAX (4 * KIB)

@@ -195,6 +195,8 @@ void execution_on_log_room(void *userdata);
 
 /* execution-start.c */
 void execution_lease(struct Execution *e);
+/* Before its end, of whatever kind, for it may have been started by now. */
+void execution_read_report(struct Execution *e);
 
 /* execution-end.c */
 void execution_stop(struct Execution *e);

@@ -18,7 +18,7 @@ static void take_stamps(struct Execution *e) {
 }
 
 /* Reads what is there. At its end: without a failure the program runs, else it could not be started. */
-static void report_read(struct Execution *e) {
+void execution_read_report(struct Execution *e) {
         /* No more in one go than the pipe holds: whoever writes on and on may keep nobody else waiting. */
         for (size_t total = 0;;) {
                 if (total > REPORT_PIPE)
@@ -47,7 +47,7 @@ static void report_read(struct Execution *e) {
 }
 
 static int report_on_readable(sd_event_source *source, int fd, uint32_t events, void *userdata) {
-        report_read(userdata);
+        execution_read_report(userdata);
         return 0;
 }
 
@@ -80,10 +80,14 @@ static void stdin_on_sent(struct PipeWriter *w, int error, void *userdata) {
         stdin_sent(userdata);
 }
 
+/* Unless the spawner has it already. */
 static int send_job(struct Execution *e) {
-        const struct JobRunner runner = {e->runner, e->limits.value_bytes, e->limits.content_bytes, e->import_default};
-        int r = job_start(&e->job, e->owner->event, lease_take_fd(e->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_JOB), &e->request, e->working_dir, &runner,
-                          job_on_sent, e);
+        int fd = lease_take_fd(e->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_JOB);
+        if (e->job_sent) {
+                close_fd(fd);
+                return 0;
+        }
+        int r = job_send(&e->job, e->owner->event, fd, job_on_sent, e);
         if (r > 0)
                 job_sent(e);
         return r;
@@ -189,7 +193,7 @@ static void lease_on_exited(bool signaled, int status, uint64_t max_rss, void *u
 
         /* It may have ended before its report was looked at. */
         if (e->state == EXECUTION_LEASING && e->report >= 0)
-                report_read(e);
+                execution_read_report(e);
         e->main_exited = true;
         e->main_signaled = signaled;
         e->main_status = status;
@@ -242,11 +246,23 @@ void execution_lease(struct Execution *e) {
         const struct CallerRule *rule = config_caller(e->owner->config, e->caller);
         struct LeaseRequest request = { .runtime = e->runtime, .tag = e->id, .slice = rule ? rule->slice : NULL,
                                         .limits = e->limits, .merge_streams = e->merge_streams, .fresh = e->fresh };
+        const struct JobRunner runner = {e->runner, e->limits.value_bytes, e->limits.content_bytes, e->import_default};
+        uint8_t body[JOB_BODY_MAX];
         usec_t now = now_monotonic();
 
         execution_set_state(e, EXECUTION_LEASING);
         e->leased = now;
-        int r = lease_new(&e->owner->link, &request, &lease_callbacks, e, &e->lease);
+        int r = job_make(&e->job, &e->request, e->working_dir, &runner);
+        if (r < 0) {
+                execution_fail(e, "job", r, "%s", "");
+                return;
+        }
+        request.job = body;
+        request.job_size = job_pack(&e->job, body);
+        e->job_sent = request.job_size > 0;
+        if (e->job_sent)
+                job_done(&e->job);
+        r = lease_new(&e->owner->link, &request, &lease_callbacks, e, &e->lease);
         if (r >= 0)
                 r = execution_timer(e, &e->deadline, now + START_DEADLINE, execution_on_start_deadline);
         if (r < 0)

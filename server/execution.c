@@ -68,6 +68,8 @@ static int execution_on_no_answer(sd_event_source *source, uint64_t usec, void *
 
 /* The first cause of the end counts. */
 void execution_trigger(struct Execution *e, enum Trigger trigger) {
+        if (e->trigger == TRIGGER_NONE && e->state == EXECUTION_LEASING && e->report >= 0 && trigger != TRIGGER_SANDBOX)
+                execution_read_report(e);
         if (e->trigger != TRIGGER_NONE || e->state >= EXECUTION_DRAINING)
                 return;
         e->trigger = trigger;

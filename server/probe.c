@@ -97,8 +97,12 @@ static void probe_on_started(unsigned start, const struct LeafUsage *before, voi
         (void) set_nonblock(p->out, true);
         (void) set_nonblock(p->report, true);
         (void) close_fd(lease_take_fd(p->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_STDIN));
-        int r = job_start(&p->job, p->owner->event, lease_take_fd(p->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_JOB), &p->request, "/workspace",
-                          &(const struct JobRunner) {}, probe_on_job_sent, p);
+        int fd = lease_take_fd(p->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_JOB);
+        int r = job_make(&p->job, &p->request, "/workspace", &(const struct JobRunner) {});
+        if (r >= 0)
+                r = job_send(&p->job, p->owner->event, fd, probe_on_job_sent, p);
+        else
+                close_fd(fd);
         if (r > 0)
                 job_done(&p->job);
         if (r < 0)

@@ -45,6 +45,8 @@ struct RunSpec {
         struct Limits limits;
         bool merge_streams, probe_version;
         bool fresh;             /* no interpreter that waits, none that is forked */
+        const uint8_t *job;     /* its body, or NULL: the server writes it; good only while the run is asked for */
+        size_t job_size;
         bool probe;             /* glovebox-probe instead of a job's program */
         uint32_t without;       /* bits of enum Layer: left out of this run as well; only for probes */
 };

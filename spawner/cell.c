@@ -83,11 +83,32 @@ static uint32_t start_kind(const struct Cell *c, const struct RunFds *fds) {
         return fds->warm ? WARM : c->pooled ? READY : COLD;
 }
 
+/* Behind the head the pipe has room for it. Never waiting all the same, since whoever reads is in the cell. */
+static int write_job(struct Cell *c, const struct RunFds *fds) {
+        uint8_t *job _cleanup_free_ = TAKE_PTR(c->job);
+        int fd = -EBADF;
+        for (size_t i = 0; i < fds->n; i++)
+                if (fds->roles[i] == GLOVEBOX__INTERNAL__ROLE__ROLE_JOB)
+                        fd = fds->fds[i];
+        int r = job ? set_nonblock(fd, true) : 0;
+        if (r < 0 || !job)
+                return r;
+        ssize_t n = write(fd, job, c->run.job_size);
+        if (n < 0 && errno == EPIPE)
+                return 0; /* it has ended, which is told */
+        return n == (ssize_t) c->run.job_size ? 0 : n < 0 ? -errno : -EIO;
+}
+
 void cell_on_started(struct Cell *c, int error, const char *step, const struct RunFds *fds) {
         if (c->state != CELL_STARTING)
                 return;
         if (error < 0) {
                 cell_fail(c, error, step);
+                return;
+        }
+        error = write_job(c, fds);
+        if (error < 0) {
+                cell_fail(c, error, "job");
                 return;
         }
         cell_set_state(c, CELL_RUNNING);
@@ -182,6 +203,7 @@ struct Cell *cell_free(struct Cell *c) {
                 return NULL;
         wait_stop(&c->ending);
         c->kind->done(c);
+        free(c->job);
         free(c);
         return NULL;
 }
@@ -239,6 +261,15 @@ void cell_start_run(struct Cell *c, const struct RunSpec *run) {
         c->has_run = true;
         c->told_full = false;
         c->run = *run;
+        c->run.job = NULL;
+        free(c->job);
+        c->job = run->job_size > 0 ? malloc(run->job_size) : NULL;
+        if (run->job_size > 0 && !c->job) {
+                cell_fail(c, -ENOMEM, "job");
+                return;
+        }
+        if (c->job)
+                memcpy(c->job, run->job, run->job_size);
         if (c->state == CELL_READY)
                 cell_run_now(c);
 }

@@ -46,6 +46,7 @@ struct Cell {
         bool warming;                  /* its interpreter has been started ahead, and does not wait yet */
         bool told_full;                /* of this run */
         struct RunSpec run;            /* the waiting or current one */
+        uint8_t *job;                  /* of it, until it has started; NULL: the server writes it */
         struct Wait ending;
 };
 

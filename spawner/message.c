@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "common/job.h"
 #include "common/wire.h"
 
 #define STEP_RUNTIME "runtimes of the spawner"
@@ -114,6 +115,10 @@ static int open_cell(struct Context *c, const Glovebox__Internal__OpenCell *o) {
 
 static int start_run(struct Context *c, const Glovebox__Internal__StartRun *s) {
         struct RunSpec run = {.number = s->run, .merge_streams = s->merge_streams, .probe_version = s->probe_version, .fresh = s->fresh};
+        run.job = s->job.data;
+        run.job_size = s->job.len;
+        if (s->job.len > JOB_BODY_MAX)
+                return refuse(c, "a job that is too long");
         int r = check_limits(c, s->limits, &run.limits);
         if (r > 0)
                 return c->handler->refuse_run(c->handler->userdata, s->cell, -ERANGE, STEP_CAPS);

@@ -129,19 +129,28 @@ static int add_all(struct Job *j, const struct Request *request, const char *wor
         return r < 0 || !runner->wanted ? r : add_runner(j, request, runner);
 }
 
-int job_start(struct Job *j, sd_event *event, int fd, const struct Request *request, const char *working_dir,
-              const struct JobRunner *runner, void (*on_done)(struct PipeWriter *w, int error, void *userdata), void *userdata) {
-        int owned _cleanup_close_ = fd;
-
+int job_make(struct Job *j, const struct Request *request, const char *working_dir, const struct JobRunner *runner) {
         *j = (struct Job) { .writer = PIPE_WRITER_NULL };
         j->n_allocated = count_records(request, runner);
         j->headers = calloc(j->n_allocated, sizeof *j->headers);
-        if (!j->headers)
-                return -ENOMEM;
-        int r = add_all(j, request, working_dir, runner);
-        if (r < 0)
-                return r;
-        return pipe_writer_start(&j->writer, event, TAKE_FD(owned), on_done, userdata);
+        return j->headers ? add_all(j, request, working_dir, runner) : -ENOMEM;
+}
+
+size_t job_pack(const struct Job *j, uint8_t out[JOB_BODY_MAX]) {
+        size_t size = 0;
+
+        for (size_t i = 0; i < j->writer.n_pieces; i++) {
+                const struct Piece *p = &j->writer.pieces[i];
+                if (p->size > JOB_BODY_MAX - size)
+                        return 0;
+                memcpy(out + size, p->data, p->size);
+                size += p->size;
+        }
+        return size;
+}
+
+int job_send(struct Job *j, sd_event *event, int fd, void (*on_done)(struct PipeWriter *w, int error, void *userdata), void *userdata) {
+        return pipe_writer_start(&j->writer, event, fd, on_done, userdata);
 }
 
 void job_done(struct Job *j) {

@@ -91,6 +91,7 @@ static int send_open(struct Lease *l, const struct LeaseRequest *request) {
         start.merge_streams = request->merge_streams;
         start.probe_version = request->probe_version;
         start.fresh = request->fresh;
+        start.job = (ProtobufCBinaryData) { .data = (uint8_t *) request->job, .len = request->job_size };
         open.run = &start;
         m.message_case = GLOVEBOX__INTERNAL__TO_SPAWNER__MESSAGE_OPEN_CELL;
         m.open_cell = &open;

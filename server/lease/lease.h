@@ -31,6 +31,8 @@ struct LeaseRequest {
         struct Limits limits;
         bool merge_streams, probe_version;
         bool fresh; /* no interpreter that waits will do */
+        const uint8_t *job; /* the job's body, for the spawner to write; size 0 = comes down the pipe */
+        size_t job_size;
 };
 
 /* Asks for a cell and starts the run in it. -ENOTCONN while there is no spawner. */

@@ -35,7 +35,7 @@ def call(number, *arguments):
 
 # The spawner's protocol.
 
-PROTOCOL = 4  # WIRE_PROTOCOL of common/wire.h; this file runs alone, as the server's user
+PROTOCOL = 5  # WIRE_PROTOCOL of common/wire.h; this file runs alone, as the server's user
 
 class Closed(Exception):
     pass

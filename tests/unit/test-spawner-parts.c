@@ -422,6 +422,30 @@ static void test_message_with_its_run(void **state) {
         assert_int_equal(send_open(&bounds, &open), -EPROTO);
 }
 
+/* Longer than what surely has room in the pipe, it could make the spawner wait for a cell. */
+static void test_message_with_a_job(void **state) {
+        static uint8_t job[JOB_BODY_MAX + 1];
+        struct MessageBounds bounds = {.config = &message_config, .caps = limits_caps(), .greeted = true};
+        Glovebox__Internal__ToSpawner m = GLOVEBOX__INTERNAL__TO_SPAWNER__INIT;
+        Glovebox__Internal__StartRun run = GLOVEBOX__INTERNAL__START_RUN__INIT;
+        Glovebox__Internal__CellLimits l;
+        static uint8_t bytes[JOB_BODY_MAX + 1024];
+        const char *reason = "";
+        good_limits(&l);
+        run.limits = &l;
+        run.job = (ProtobufCBinaryData) {.data = job, .len = JOB_BODY_MAX};
+        m.message_case = GLOVEBOX__INTERNAL__TO_SPAWNER__MESSAGE_START_RUN;
+        m.start_run = &run;
+        calls = 0;
+        size_t size = glovebox__internal__to_spawner__pack(&m, bytes);
+        assert_int_equal(message_handle(&bounds, bytes, size, 0, &counting, &reason), 0);
+        assert_int_equal(calls, 1);
+        run.job.len++;
+        size = glovebox__internal__to_spawner__pack(&m, bytes);
+        assert_int_equal(message_handle(&bounds, bytes, size, 0, &counting, &reason), -EPROTO);
+        assert_non_null(strstr(reason, "too long"));
+}
+
 /* Server and spawner read the config at different moments: what one of them does not know yet must not end the connection, and with it
  * every cell. */
 static void test_message_of_another_config(void **state) {
@@ -521,7 +545,8 @@ int main(void) {
                 cmocka_unit_test(test_job_head),        cmocka_unit_test(test_job_head_is_bounded),
                 cmocka_unit_test(test_records_are_strict), cmocka_unit_test(test_states),
                 cmocka_unit_test(test_waiting),         cmocka_unit_test(test_waiting_decides),
-                cmocka_unit_test(test_message_bounds), cmocka_unit_test(test_message_with_its_run),  cmocka_unit_test(test_message_garbage),
+                cmocka_unit_test(test_message_bounds), cmocka_unit_test(test_message_with_its_run),
+                cmocka_unit_test(test_message_with_a_job),  cmocka_unit_test(test_message_garbage),
                 cmocka_unit_test(test_message_of_another_config),
                 cmocka_unit_test(test_log_limit),       cmocka_unit_test(test_reload),
         };
