@@ -12,7 +12,10 @@
 #include "spawner/clone.h"
 
 #define KEEP_TIME (60 * USEC_PER_SEC) /* without a cell that is asked for */
+#define ALL_MAX 32                    /* of all runtimes together: each costs descriptors and memory of the kernel */
 #define QUIET_MS 1                    /* since the last one: cells mostly come in a row */
+
+static unsigned all;
 
 static const struct {
         enum Layer layer;
@@ -95,28 +98,37 @@ bool spare_take(struct SpareStock *s, struct SpareSet *ret) {
                 return false;
         }
         *ret = s->sets[--s->n];
+        all--;
         return true;
 }
 
+static bool is_wanted(const struct SpareStock *s) {
+        return s->n < s->wanted && all < ALL_MAX;
+}
+
 int spare_pause(const struct SpareStock *s) {
-        if (s->n < s->wanted)
+        if (is_wanted(s))
                 return QUIET_MS;
         return s->n > 0 ? (int) (KEEP_TIME / USEC_PER_MSEC) : -1;
 }
 
 bool spare_do(struct SpareStock *s, int userns, uint32_t without) {
         if (now_monotonic() >= s->asked + KEEP_TIME) {
-                while (s->n > 0)
+                while (s->n > 0) {
                         spare_done(&s->sets[--s->n]);
+                        all--;
+                }
                 s->wanted = 0;
                 return false;
         }
-        if (s->n == s->wanted)
+        if (!is_wanted(s))
                 return false;
-        if (make_set(userns, without, &s->sets[s->n]))
+        if (make_set(userns, without, &s->sets[s->n])) {
                 s->n++;
-        else
+                all++;
+        } else {
                 s->wanted = s->n; /* until another is asked for */
+        }
         return true;
 }
 
