@@ -117,7 +117,9 @@ def test_how_it_ends(pool):
     def told(call):
         # Without source lines: a fork has them to the last.
         lines = [line for line in call.stderr.decode().splitlines() if not line.startswith("    ")]
-        return (call.outcome, call.result.exit_code, call.result.signal, call.stdout, re.sub("0x[0-9a-f]+", "0x", "\n".join(lines)), call.result.message,
+        # In which order one collection of garbage takes its objects follows from when there were others.
+        printed = sorted(call.stdout.splitlines(), key=lambda line: line if line.startswith(b"del") else b"")
+        return (call.outcome, call.result.exit_code, call.result.signal, printed, re.sub("0x[0-9a-f]+", "0x", "\n".join(lines)), call.result.message,
                 [file.path for file in call.result.files], call.result.error.type)
     for end in ENDS:
         how = {"files": {"helper.py": HELPER}, "collect": ["out.txt"]}

@@ -13,7 +13,7 @@ NAMES = MODULE.__dict__["__dict__"]
 _module = _loaded = _last = _gc = _atexit = None
 
 # The interpreter takes them away first.
-SPECIAL = ("path", "argv", "ps1", "ps2", "last_type", "last_value", "last_traceback", "path_hooks", "path_importer_cache", "meta_path")
+SPECIAL = ("path", "argv", "ps1", "ps2", "last_exc", "last_type", "last_value", "last_traceback", "path_hooks", "path_importer_cache", "meta_path")
 
 
 def prepare(module, gc, atexit):
@@ -40,7 +40,10 @@ def finish(end):
         end.code = status
     if "threading" in sys.modules:
         _module.attempt(lambda: sys.modules["threading"]._shutdown(), sys.modules["threading"])
-    _module.attempt(_atexit._run_exitfuncs, _atexit)
+    try:
+        _atexit._run_exitfuncs()  # it tells errors itself
+    except BaseException:
+        pass  # before Python 3.10 it raises the last one once more
     # Threads that nobody waits for must not see what comes now; and a stream that cannot be written is told, and makes the status 120.
     if count_threads() or not flush():
         return end
@@ -101,7 +104,8 @@ def is_librarys(module):
 
 def take_apart(modules):
     for name in SPECIAL:
-        vars(sys)[name] = None
+        if name in vars(sys):
+            vars(sys)[name] = None
     for name in ("stdin", "stdout", "stderr"):
         vars(sys)[name] = vars(sys).get(f"__{name}__")
     left, others = [], []

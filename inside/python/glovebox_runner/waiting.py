@@ -105,7 +105,7 @@ def hidden(name):
     """A module that the code's own import makes anew: in a plain start it is not there either."""
     there = name in sys.modules
     module = __import__(name)
-    if not there:
+    if not there and sys.version_info >= (3, 10):  # before, another atexit would not know what was registered in this one
         del sys.modules[name]
     return module
 
