@@ -229,6 +229,7 @@ def running(runtimes=None, settings=None, filled=True, audit=False):
     daemon = Daemon(config=config, runtimes={**others, **(runtimes or {})})
     try:
         daemon.start()
+        daemon.wait_serving()
         if filled:
             settle(daemon)
         yield daemon
