@@ -371,7 +371,7 @@ int fake_server_set_up(void **state) {
         snprintf(path, sizeof path, "%s/runtimes.d/notaprogram.conf", spawner.folder);
         write_text(path, "[runtime]\nexec = /usr/bin\ncode-name = main.x\n");
         snprintf(path, sizeof path, "%s/glovebox.conf", spawner.folder);
-        write_text(path, "[spawner]\ndriver = cgroupfs\n");
+        write_text(path, "[spawner]\ndriver = cgroupfs\npool = no\n");
         start_spawner();
         greet();
         return 0;
