@@ -289,6 +289,8 @@ static int ask_zygote(struct Native *n, const struct RunSetup *setup, bool warm)
         r = zygote_fork(zygote_of(n), &n->fork, &request, fds);
         for (size_t i = 0; i < ZYGOTE_PIPES; i++)
                 close_fd(fds[i]);
+        if (r >= 0)
+                run_close_inside(&n->run);
         return r;
 }
 

@@ -89,7 +89,7 @@ static int pipes_make(struct Run *run, uid_t owner, bool merge) {
         return 0;
 }
 
-static void close_inside(struct Run *run) {
+void run_close_inside(struct Run *run) {
         for (int i = 0; i < RUN_PIPES; i++)
                 run->inside[i] = close_fd(run->inside[i]);
 }
@@ -204,7 +204,7 @@ static int start_main(struct Run *run, const struct RunSetup *setup, const struc
         };
         memcpy(context.fds, run->inside, sizeof context.fds);
         r = clone_main(run, setup, &context);
-        close_inside(run);
+        run_close_inside(run);
         return r;
 }
 
@@ -328,7 +328,6 @@ int run_take_fork(struct Run *run, const struct RunSetup *setup, const struct Ru
         if (r < 0)
                 return r;
         *ret_step = "job";
-        close_inside(run);
         return write_head(run, setup, spec, false, true);
 }
 
@@ -488,7 +487,7 @@ void run_done(struct Run *run) {
         run_forget_pid(run);
         run->pidfd = close_fd(run->pidfd);
         leaf_done(&run->leaf);
-        close_inside(run);
+        run_close_inside(run);
         for (size_t i = 0; i < run->fds.n; i++)
                 close_fd(run->fds.fds[i]);
         run_init(run);

@@ -42,6 +42,8 @@ int run_prepare(struct Run *r, const struct RunSetup *setup, const struct RunSpe
 int run_start(struct Run *r, const struct RunSetup *setup, const struct RunSpec *spec, bool wait, const char **ret_step);
 /* or one that a zygote clones for these descriptors, of which those before ZYGOTE_PIPES are the caller's to close, */
 int run_fill_fork(const struct Run *r, const struct RunSetup *setup, struct ZygoteRequest *request, int fds[ZYGOTE_FDS_]);
+/* closed, once they are sent (or what is cloned before the answer holds them, too, until it closes them); */
+void run_close_inside(struct Run *r);
 /* and that is taken once it is found to be a child of ours, in this cell, that is nobody's yet: else -EPERM. */
 int run_take_fork(struct Run *r, const struct RunSetup *setup, const struct RunSpec *spec, pid_t pid, const char **ret_step);
 /* Main waits: what this run has otherwise than main was started for is changed. 0 = some of it cannot be, 1 = it is as it should be. */

@@ -1,5 +1,6 @@
 """Cells that are ready before anyone asks: how many there are, what a run gets in one, and what becomes of those that break."""
 import os
+import re
 import signal
 
 import pytest
@@ -22,6 +23,10 @@ def wait_for_cells(daemon, count, deadline=20):
 
 def started(call):
     return pb.Start.Name(call.of("started")[0].start).removeprefix("START_")
+
+
+def zygotes(daemon):
+    return [pid for pid in daemon.cgroup.pids() if machine.is_zygote(pid)]
 
 
 @pytest.fixture
@@ -159,6 +164,37 @@ def test_an_interpreter_that_cannot_wait_is_started_for_each(pool):
     call = daemon.run("x", "odd")
     assert call.result.exit_code == 7, call.result
     assert daemon.log.count("failed at step") < 40
+
+
+def whole_pipes(pid):
+    """Those of which a process has both ends."""
+    ends = {}
+    for fd in machine.descriptors(pid):
+        try:
+            name = os.readlink(f"/proc/{pid}/fd/{fd}")
+            flags = re.search(r"flags:\s*(\d+)", open(f"/proc/{pid}/fdinfo/{fd}").read()).group(1)
+        except OSError:
+            continue
+        if name.startswith("pipe:"):
+            ends.setdefault(name, set()).add(int(flags, 8) & os.O_ACCMODE)
+    return {name for name, both in ends.items() if len(both) == 2}
+
+
+def test_while_a_zygote_forks_the_spawner_does_not_hold_the_programs_ends_of_pipes(pool):
+    """A main process that it cloned meanwhile would hold them as well, and a short program could end before its report did: SANDBOX_FAILED."""
+    daemon = pool({"python": {"preload": None, "pool-min": 0, "pool-max": 0}})
+    assert wait_until(lambda: daemon.run("1", "python") and zygotes(daemon), 20, 0.5), daemon.log
+    before = whole_pipes(daemon.spawner)
+    for pid in zygotes(daemon):
+        os.kill(pid, signal.SIGSTOP)
+    call = daemon.call("print(1)", "python")
+    try:
+        assert wait_until(lambda: daemon.cgroup.folders("run-"), 4), "no run begins"
+        assert not whole_pipes(daemon.spawner) - before
+    finally:
+        for pid in zygotes(daemon):
+            os.kill(pid, signal.SIGCONT)
+    assert call.wait().stdout == b"1\n"
 
 
 def test_a_reload_makes_all_cells_anew(pool):
