@@ -139,8 +139,7 @@ static int helper_on_io(sd_event_source *s, int fd, uint32_t revents, void *user
                 return 0;
         }
         close_fd(received);
-        kill(h->pid, SIGKILL);
-        helper_reap(h);
+        helper_stop(h);
         h->plan.on_death(h->plan.userdata);
         return 0;
 }
@@ -164,6 +163,8 @@ int helper_start(struct Helper *h, sd_event *event, const struct HelperPlan *pla
 }
 
 void helper_stop(struct Helper *h) {
+        if (h->pid > 0 && h->plan.with_group)
+                kill(-h->pid, SIGKILL);
         if (h->pid > 0)
                 kill(h->pid, SIGKILL);
         helper_reap(h);

@@ -21,6 +21,7 @@ struct HelperPlan {
         size_t n_keep;
         int nice;
         uint64_t capabilities; /* what of ours it keeps */
+        bool with_group; /* it leads a process group, which ends with it */
 };
 
 struct Helper {

@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include "inside/take-job.h"
 #include "spawner/clone.h"
@@ -146,6 +147,11 @@ static int make_folders(void) {
         return 0;
 }
 
+/* A process that its parent has left behind is then found by has_children(). */
+static int take_orphans(void) {
+        return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0 ? -errno : 0;
+}
+
 static PyObject *zygote_setup(PyObject *self, PyObject *unused) {
         static const struct {
                 const char *what;
@@ -154,6 +160,7 @@ static PyObject *zygote_setup(PyObject *self, PyObject *unused) {
                 {"the spawner's setup", take_setup},
                 {"where the C library keeps a thread's number", find_thread},
                 {"a file system of its own", make_folders},
+                {"processes without a parent", take_orphans},
         };
         for (size_t i = 0; i < ELEMENTSOF(parts); i++) {
                 int r = parts[i].run();
@@ -161,6 +168,15 @@ static PyObject *zygote_setup(PyObject *self, PyObject *unused) {
                         return raise_error(r, parts[i].what);
         }
         Py_RETURN_NONE;
+}
+
+/* Those that have ended are nobody's any more. */
+static PyObject *zygote_has_children(PyObject *self, PyObject *unused) {
+        siginfo_t info;
+        do
+                info.si_pid = 0;
+        while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG) == 0 && info.si_pid != 0);
+        return PyBool_FromLong(waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0);
 }
 
 static PyObject *zygote_is_single(PyObject *self, PyObject *unused) {
@@ -348,6 +364,7 @@ static PyMethodDef methods[] = {
         {"attempt", zygote_attempt, METH_VARARGS, "attempt(function, object): calls it. An error is told as one that is ignored in the object."},
         {"end", zygote_end, METH_VARARGS, "end(status): the end of the process, but for what the C library holds back of its streams."},
         {"setup", zygote_setup, METH_NOARGS, "setup(): takes the spawner's first message, and gets ready for all that can be got ready for."},
+        {"has_children", zygote_has_children, METH_NOARGS, "has_children() -> whether there are processes that were started here."},
         {"is_single", zygote_is_single, METH_NOARGS, "is_single() -> whether there is one thread."},
         {"serve", zygote_serve, METH_NOARGS,
          "serve() -> forks for the spawner. Returns None when the spawner is gone; in a child, behind the wall: whether it is to warm up."},

@@ -124,6 +124,7 @@ static void process_on_ready(struct Process *p, struct ZygoteReady *ready) {
         }
         process_await(p, 0);
         p->ready = true;
+        p->helper.plan.with_group = false; /* its children are in it, too, until they have a session of their own */
         z->pause = 0;
         struct Process *before = z->serving;
         if (z->leaving)
@@ -215,6 +216,7 @@ static int process_launch(struct Process *p) {
                 .keep = keep,
                 .n_keep = ELEMENTSOF(keep),
                 .capabilities = CAPABILITIES,
+                .with_group = true, /* what it imports may start processes */
         };
         int r = helper_start(&p->helper, p->zygote->event, &plan);
         if (r >= 0)

@@ -139,6 +139,16 @@ def test_a_process_with_threads_is_known():
     assert run(code, args=[str(path)]).stdout == b"True\nFalse\n"
 
 
+def test_a_process_that_was_started_is_known():
+    """It would outlive the zygote, and hold what that holds."""
+    path = direct.BUILD / "lib/glovebox/inside/python/glovebox_zygote.abi3.so"
+    code = ("import _imp, importlib.util, os, subprocess, sys\nspec = importlib.util.spec_from_file_location('glovebox_zygote', sys.argv[1])\n"
+            "module = _imp.create_dynamic(spec)\nprint(module.has_children())\nif os.fork() == 0:\n    os._exit(0)\nended = os.wait()\n"
+            "print(module.has_children())\nprocess = subprocess.Popen(['sleep', '99'])\nprint(module.has_children())\nprocess.kill()\n"
+            "os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)\nprint(module.has_children())")
+    assert run(code, args=[str(path)]).stdout == b"False\nFalse\nTrue\nFalse\n"
+
+
 def test_ESC_02_only_the_value_pipe_is_open_and_no_child_has_it():
     out = run("import os, subprocess\nmine = [n for n in map(int, os.listdir('/proc/self/fd')) if os.path.exists(f'/proc/self/fd/{n}')]\n"
               "[mine, subprocess.run(['ls', '/proc/self/fd'], capture_output=True, text=True, close_fds=False).stdout.split()]")

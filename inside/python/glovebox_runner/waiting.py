@@ -70,6 +70,8 @@ def zygote(modules):
             rehearse("rehearsal_error")
         if not module.is_single():
             raise Unfit("what is preloaded has started a thread")
+        if module.has_children():
+            raise Unfit("what is preloaded has started a process, which would outlive this one")
     except BaseException as error:
         tell_ready(error)
         posix._exit(1)
