@@ -13,6 +13,7 @@ struct Cell;
 struct CellKind;
 struct Run;
 struct Observer;
+struct Placer;
 
 struct Layers;
 struct SeccompProgram;
@@ -24,6 +25,7 @@ struct CellWorld {
         struct Slots *slots;
         struct Builder *builder;
         struct Observer *observer;
+        struct Placer *placer;
         struct Cgroups *cgroups;
         struct Zygote **zygotes; /* by the runtime's index in the config; NULL = none */
         char **io_max;          /* of each run leaf, as the kernel wants it */

@@ -106,11 +106,6 @@ void cell_on_started(struct Cell *c, int error, const char *step, const struct R
                 cell_fail(c, error, step);
                 return;
         }
-        error = write_job(c, fds);
-        if (error < 0) {
-                cell_fail(c, error, "job");
-                return;
-        }
         cell_set_state(c, CELL_RUNNING);
         Glovebox__Internal__RunStarted m = GLOVEBOX__INTERNAL__RUN_STARTED__INIT;
         m.cell = c->id;
@@ -130,6 +125,10 @@ void cell_on_started(struct Cell *c, int error, const char *step, const struct R
         }
         cell_send(c, FROM_SPAWNER(RUN_STARTED, run_started, &m), fds);
         trace("spawner: RunStarted");
+        /* After it: who reads the job may be woken in our place. */
+        error = write_job(c, fds);
+        if (error < 0)
+                cell_fail(c, error, "job");
 }
 
 static void cell_run_now(struct Cell *c) {

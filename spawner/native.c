@@ -13,6 +13,7 @@
 #include "spawner/cell.h"
 #include "spawner/limits/io.h"
 #include "spawner/observer.h"
+#include "spawner/placer.h"
 #include "spawner/run.h"
 #include "spawner/slots.h"
 #include "spawner/space.h"
@@ -21,6 +22,7 @@
 
 #define DESTROY_TIME (10 * USEC_PER_SEC)
 #define WARM_TIME (30 * USEC_PER_SEC)
+#define WANTED_TIME (2 * USEC_PER_SEC) /* of that, once a run waits for it */
 #define REPLACE_TIME (10 * USEC_PER_SEC)
 #define REMOVE_PAUSE (5 * USEC_PER_MSEC)
 #define PF_EXITING 0x4
@@ -28,7 +30,7 @@
 /* Of a main process that the server does not know yet. */
 enum Ahead {
         AHEAD_NONE,      /* there is none, or the server has it */
-        AHEAD_FORKING,   /* the zygote has been asked for it */
+        AHEAD_FORKING,   /* the zygote has been asked for it, or it is on its way into its leaf */
         AHEAD_WARMING,   /* it has not said yet that it waits */
         AHEAD_WAITING,   /* for its job */
         AHEAD_REPLACING, /* it is no good for the run that is wanted, and dies */
@@ -53,6 +55,7 @@ struct Native {
         bool alone;               /* no zygote for this run */
         bool fork_warm;           /* what the zygote is asked for is to wait */
         struct ZygoteFork fork;
+        struct Placing placing;
         struct Wait replaced;
         sd_event_source *report, *report_deadline; /* while it warms up */
         struct LeafUsage warmed;  /* what that took */
@@ -170,6 +173,7 @@ static void native_on_gone(int error, void *userdata);
 static bool native_is_replaced(void *userdata);
 static void native_on_replaced(int error, void *userdata);
 static void native_on_forked(struct ZygoteFork *f, int error, const char *step, pid_t pid);
+static void native_on_placed(struct Placing *p, int error);
 
 static int native_prepare(struct Cell *c) {
         struct Native *n = calloc(1, sizeof *n);
@@ -181,6 +185,7 @@ static int native_prepare(struct Cell *c) {
                 .gone = {.is_over = native_is_gone, .on_over = native_on_gone, .userdata = n},
                 .replaced = {.is_over = native_is_replaced, .on_over = native_on_replaced, .userdata = n},
                 .fork = {.on_forked = native_on_forked},
+                .placing = {.on_placed = native_on_placed},
                 .look = {.on_seen = native_on_seen},
         };
         run_init(&n->run);
@@ -294,6 +299,15 @@ static int ask_zygote(struct Native *n, const struct RunSetup *setup, bool warm)
         return r;
 }
 
+static void forget_run(struct Native *n) {
+        n->report = sd_event_source_disable_unref(n->report);
+        n->report_deadline = sd_event_source_disable_unref(n->report_deadline);
+        if (n->run.has_leaf)
+                cgroups(n)->driver->remove_leaf(n->cgroup, n->run.leaf.name);
+        run_done(&n->run);
+        n->ahead = AHEAD_NONE;
+}
+
 /* 1 = it comes later. */
 static int begin_main(struct Native *n, const struct RunSpec *spec, bool wait, struct RunFds *ret, const char **ret_step) {
         n->runs++;
@@ -306,8 +320,12 @@ static int begin_main(struct Native *n, const struct RunSpec *spec, bool wait, s
                 *ret_step = "zygote";
                 r = ask_zygote(n, &setup, wait);
                 n->ahead = r >= 0 ? AHEAD_FORKING : n->ahead;
-                if (r != -EAGAIN)
-                        return r < 0 ? r : 1;
+                if (r >= 0)
+                        return 1;
+                if (r != -EAGAIN || wait) {
+                        forget_run(n);
+                        return r;
+                }
         }
         r = run_start(&n->run, &setup, spec, wait, ret_step);
         if (r >= 0)
@@ -330,15 +348,6 @@ static void begin_wanted(struct Native *n) {
                 tell_started(n, r, step, &fds);
 }
 
-static void forget_run(struct Native *n) {
-        n->report = sd_event_source_disable_unref(n->report);
-        n->report_deadline = sd_event_source_disable_unref(n->report_deadline);
-        if (n->run.has_leaf)
-                cgroups(n)->driver->remove_leaf(n->cgroup, n->run.leaf.name);
-        run_done(&n->run);
-        n->ahead = AHEAD_NONE;
-}
-
 static bool native_is_replaced(void *userdata) {
         struct Native *n = userdata;
         native_reap(n);
@@ -359,8 +368,13 @@ static void native_on_replaced(int error, void *userdata) {
 static int replace_main(struct Native *n) {
         n->ahead = AHEAD_REPLACING;
         n->report = sd_event_source_disable_unref(n->report);
+        n->report_deadline = sd_event_source_disable_unref(n->report_deadline);
+        placer_forget(n->cell->world->placer, &n->placing);
         int r = cgroup_freeze(n->run.leaf.dir, true);
         int q = cgroup_kill(n->run.leaf.dir);
+        /* It may not be in its leaf yet. */
+        if (n->run.pidfd >= 0 && syscall(SYS_pidfd_send_signal, n->run.pidfd, SIGKILL, NULL, 0) < 0 && errno != ESRCH && q >= 0)
+                q = -errno;
         if (r >= 0 && q >= 0)
                 r = wait_start(&n->replaced, n->cell->world->event, REPLACE_TIME);
         return q < 0 ? q : r;
@@ -381,14 +395,14 @@ static void native_spoiled(struct Native *n, int error, const char *step) {
 static int use_waiting(struct Native *n, struct RunFds *ret, const char **ret_step) {
         const struct RunSetup setup = run_setup(n);
         int r = run_change(&n->run, &setup, &n->cell->run, ret_step);
-        if (r < 0)
-                return r;
         if (r > 0) {
                 ret->warm = true;
                 ret->before = n->warmed;
                 return hand_over(n, ret, ret_step);
         }
+        /* It is no good for this, or has just died: another one. */
         n->wanted = true;
+        n->alone |= r < 0;
         *ret_step = "end the interpreter that waited";
         r = replace_main(n);
         return r < 0 ? r : 1;
@@ -427,7 +441,8 @@ static int watch_report(struct Native *n) {
         sd_event *event = n->cell->world->event;
         int r = sd_event_add_io(event, &n->report, run_fd(&n->run, GLOVEBOX__INTERNAL__ROLE__ROLE_REPORT), EPOLLIN, native_on_report, n);
         n->ahead = AHEAD_WARMING;
-        return r < 0 ? r : sd_event_add_time_relative(event, &n->report_deadline, CLOCK_MONOTONIC, WARM_TIME, 0, native_on_report_deadline, n);
+        usec_t time = n->wanted ? WANTED_TIME : WARM_TIME;
+        return r < 0 ? r : sd_event_add_time_relative(event, &n->report_deadline, CLOCK_MONOTONIC, time, 0, native_on_report_deadline, n);
 }
 
 /* What the cell is to run, as it was made. */
@@ -435,41 +450,53 @@ static struct RunSpec spec_ahead(const struct Native *n) {
         return (struct RunSpec) {.limits = n->cell->limits};
 }
 
-/* The zygote has given nothing: an interpreter of the run's own, unless it was to be ahead of one. */
-static void fork_failed(struct Native *n, int error, const char *step) {
-        n->alone = true;
+/* The zygote has given nothing: an interpreter of the run's own; or, ahead of one, none for now. */
+static void fork_failed(struct Native *n) {
         forget_run(n);
+        n->cell->warming = false;
+        n->alone = n->wanted;
         if (n->wanted)
                 begin_wanted(n);
-        else
-                cell_on_spoiled(n->cell, error, step);
 }
 
 static void native_on_forked(struct ZygoteFork *f, int error, const char *step, pid_t pid) {
         struct Native *n = CONTAINER_OF(f, struct Native, fork);
         const struct RunSetup setup = run_setup(n);
-        const struct RunSpec spec = n->wanted && n->cell->state == CELL_STARTING && !n->fork_warm ? n->cell->run : spec_ahead(n);
-        struct RunFds fds = {};
         bool forked = error >= 0;
         if (forked)
-                error = run_take_fork(&n->run, &setup, &spec, pid, &step);
-        if (error < 0 && n->run.pidfd < 0) {
-                if (forked && (error == -EPERM || error == -ESRCH))
-                        zygote_distrust(zygote_of(n), "named a process that is none of its own, and is killed");
-                fork_failed(n, error, step);
+                error = run_take_fork(&n->run, &setup, pid, &step);
+        if (forked && (error == -EPERM || error == -ESRCH))
+                zygote_distrust(zygote_of(n), "named a process that is none of its own, and is killed");
+        if (error < 0) {
+                fork_failed(n);
                 return;
         }
+        error = watch_main(n, &step);
+        if (error >= 0) {
+                step = "place the forked process";
+                error = placer_place(n->cell->world->placer, n->run.leaf.dir, pid, &n->placing);
+        }
+        if (error < 0)
+                native_spoiled(n, error, step);
+}
+
+static void native_on_placed(struct Placing *p, int error) {
+        struct Native *n = CONTAINER_OF(p, struct Native, placing);
+        const struct RunSetup setup = run_setup(n);
+        const struct RunSpec spec = n->fork_warm ? spec_ahead(n) : n->cell->run;
+        const char *step = "place the forked process";
+        struct RunFds fds = {};
         if (error >= 0)
-                error = watch_main(n, &step);
-        if (n->fork_warm) {
-                if (error >= 0)
-                        error = watch_report(n);
-                if (error < 0)
-                        native_spoiled(n, error, step);
+                error = run_begin_fork(&n->run, &setup, &spec, &step);
+        if (error >= 0 && n->fork_warm)
+                error = watch_report(n);
+        if (error < 0) {
+                native_spoiled(n, error, step);
                 return;
         }
-        if (error >= 0)
-                error = hand_over(n, &fds, &step);
+        if (n->fork_warm)
+                return;
+        error = hand_over(n, &fds, &step);
         tell_started(n, error, step, &fds);
 }
 
@@ -503,10 +530,16 @@ static int native_start(struct Cell *c, const struct RunSpec *spec, struct RunFd
         if (n->ahead == AHEAD_WAITING)
                 return use_waiting(n, ret, ret_step);
         n->wanted = true;
-        if (n->ahead != AHEAD_NONE)
+        if (n->ahead == AHEAD_NONE) {
+                n->fork_warm = false;
+                return begin_main(n, spec, false, ret, ret_step);
+        }
+        if (n->ahead != AHEAD_WARMING)
                 return 1; /* as soon as it waits */
-        n->fork_warm = false;
-        return begin_main(n, spec, false, ret, ret_step);
+        const struct RunSetup setup = run_setup(n);
+        *ret_step = "end the interpreter that waited";
+        int r = run_may_change(&n->run, &setup, spec) ? sd_event_source_set_time_relative(n->report_deadline, WANTED_TIME) : replace_main(n);
+        return r < 0 ? r : 1;
 }
 
 static int native_freeze(struct Cell *c, bool frozen) {
@@ -664,6 +697,7 @@ static void native_destroy(struct Cell *c) {
         n->report_deadline = sd_event_source_disable_unref(n->report_deadline);
         if (n->fork.queued)
                 zygote_withdraw(zygote_of(n), &n->fork);
+        placer_forget(c->world->placer, &n->placing);
         /* Or a storm of cells that are closed at once would keep the builder busy for nobody. */
         builder_withdraw(c->world->builder, &n->build);
         native_destroy_go_on(n);
@@ -677,6 +711,7 @@ static void native_done(struct Cell *c) {
         wait_stop(&n->replaced);
         if (n->fork.queued)
                 zygote_withdraw(zygote_of(n), &n->fork);
+        placer_forget(c->world->placer, &n->placing);
         sd_event_source_disable_unref(n->report);
         sd_event_source_disable_unref(n->report_deadline);
         observer_forget(c->world->observer, &n->look);

@@ -34,7 +34,7 @@ struct Pool {
         uint64_t allowed;        /* cells of all stocks together */
         struct Stock *stocks;    /* by the runtime's index in the world's config */
         usec_t taken;            /* when the last cell was */
-        bool stopped;
+        bool stocked, stopped;
         bool reviewed;           /* the review is due at some time */
         sd_event_source *timer, *review;
 };
@@ -64,6 +64,13 @@ static void count_ready(struct Stock *s) {
         LIST_FOREACH(c, &s->cells, entry)
                 s->ready += c->state == CELL_READY && !c->warming;
         s->least = MIN(s->least, s->ready);
+}
+
+static uint64_t making(const struct Pool *p) {
+        uint64_t n = 0;
+        for (size_t i = 0; i < p->world->config->n_runtimes; i++)
+                n += p->stocks[i].n - p->stocks[i].ready;
+        return n;
 }
 
 /* What cells say. */
@@ -104,6 +111,17 @@ static void warm_up(struct Cell *c) {
                 c->warming = r >= 0;
 }
 
+/* What waits without an interpreter gets one: a few at a time. */
+static void warm_some(struct Pool *p, struct Stock *s) {
+        struct Cell *c, *next;
+        for (c = LIST_FIRST(&s->cells); c && s->warm && making(p) < MAKING_MAX; c = next) {
+                next = LIST_NEXT(c, entry); /* a failure frees at most c itself */
+                if (c->state == CELL_READY && !c->orphan && !c->warming && !c->kind->is_warm(c))
+                        warm_up(c);
+                count_ready(s);
+        }
+}
+
 /* It is made, or its interpreter waits. Without a zygote it stays as it is until there is one. */
 static void pool_on_ready(void *userdata, struct Cell *c) {
         struct Pool *p = userdata;
@@ -111,21 +129,14 @@ static void pool_on_ready(void *userdata, struct Cell *c) {
         if (c->kind->is_warm(c) || !s->warm) {
                 c->warming = false;
                 s->pause = 0;
-        } else
-                warm_up(c);
+        }
         count_ready(s);
+        warm_some(p, s);
         pool_plan(p);
 }
 
 void pool_on_zygote(struct Pool *p, unsigned runtime) {
-        struct Stock *s = &p->stocks[runtime];
-        struct Cell *c, *next;
-        for (c = LIST_FIRST(&s->cells); c && s->warm; c = next) {
-                next = LIST_NEXT(c, entry); /* a failure frees at most c itself */
-                if (c->state == CELL_READY && !c->orphan && !c->warming && !c->kind->is_warm(c))
-                        warm_up(c);
-        }
-        count_ready(s);
+        warm_some(p, &p->stocks[runtime]);
         pool_plan(p);
 }
 
@@ -152,13 +163,6 @@ static uint64_t total(const struct Pool *p) {
         uint64_t n = 0;
         for (size_t i = 0; i < p->world->config->n_runtimes; i++)
                 n += p->stocks[i].n;
-        return n;
-}
-
-static uint64_t making(const struct Pool *p) {
-        uint64_t n = 0;
-        for (size_t i = 0; i < p->world->config->n_runtimes; i++)
-                n += p->stocks[i].n - p->stocks[i].ready;
         return n;
 }
 
@@ -279,6 +283,8 @@ static void take_config(struct Pool *p, const struct Config *config) {
                         continue;
                 }
                 s->max = config->pool ? MIN(runtime->pool_max, left) : 0;
+                if (config->pool && s->max < runtime->pool_max && p->stocked)
+                        log_notice("Runtime %s has pool-max = %d from now on; the rest of it needs a restart of the spawner.", runtime->key, (int) s->max);
                 s->min = s->goal = s->least = MIN(runtime->pool_min, s->max);
                 s->warm = runtime->warm;
                 left -= s->max;
@@ -309,12 +315,13 @@ int pool_new(struct CellWorld *world, uint64_t max_cells, void (*on_closed)(void
         struct Pool *p _cleanup_(pool_freep) = calloc(1, sizeof *p);
         if (!p)
                 return -ENOMEM;
-        *p = (struct Pool) {.world = world, .allowed = max_cells / POOL_PART, .on_closed = on_closed, .userdata = userdata};
+        *p = (struct Pool) {.world = world, .allowed = world->config->pool ? max_cells / POOL_PART : 0, .on_closed = on_closed, .userdata = userdata};
         p->owner = (struct CellOwner) {.send = pool_send, .on_closed = pool_on_closed, .on_ready = pool_on_ready, .userdata = p};
         p->stocks = calloc(MAX(world->config->n_runtimes, (size_t) 1), sizeof *p->stocks);
         if (!p->stocks)
                 return -ENOMEM;
         take_config(p, world->config);
+        p->allowed = pool_max(p); /* all that executions do without, also after a reload */
         int r = sd_event_add_time(world->event, &p->timer, CLOCK_MONOTONIC, USEC_INFINITY, 500, pool_on_timer, p);
         if (r >= 0)
                 r = sd_event_source_set_priority(p->timer, SD_EVENT_PRIORITY_IDLE);
@@ -322,6 +329,7 @@ int pool_new(struct CellWorld *world, uint64_t max_cells, void (*on_closed)(void
                 r = sd_event_add_time(world->event, &p->review, CLOCK_MONOTONIC, USEC_INFINITY, USEC_PER_SEC, pool_on_review, p);
         if (r < 0)
                 return r;
+        p->stocked = true;
         pool_plan(p);
         *ret = TAKE_PTR(p);
         return 0;

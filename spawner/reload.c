@@ -60,6 +60,7 @@ int reload_needs_restart(const struct Config *was, const struct Config *is, char
                 {"debug-seccomp", was->debug_seccomp == is->debug_seccomp},
                 {"driver", same_text(was->driver, is->driver)},
                 {"io-max", strv_equal(was->io_max, is->io_max)},
+                {"pool", was->pool || !is->pool},
                 {"max-cells", was->max_cells == is->max_cells},
                 {"priority", was->spawner_priority == is->spawner_priority},
                 {"scope", was->shared_scopes == is->shared_scopes},

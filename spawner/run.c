@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <linux/sched.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -253,6 +254,11 @@ int run_start(struct Run *run, const struct RunSetup *setup, const struct RunSpe
         return r;
 }
 
+static bool is_alive(int pidfd) {
+        struct pollfd p = {.fd = pidfd, .events = POLLIN};
+        return poll(&p, 1, 0) == 0;
+}
+
 static int open_namespace(pid_t pid, const char *name) {
         char path[48];
         snprintf(path, sizeof path, "/proc/%d/ns/%s", pid, name);
@@ -281,7 +287,11 @@ int run_fill_fork(const struct Run *run, const struct RunSetup *setup, struct Zy
                         return r;
                 }
         }
-        return 0;
+        if (is_alive(setup->init))
+                return 0;
+        for (size_t i = 0; i < ELEMENTSOF(table); i++) /* they may be another's */
+                close_fd(fds[i]);
+        return -ECHILD;
 }
 
 static int pid_namespace(pid_t pid, struct stat *ret) {
@@ -296,19 +306,15 @@ static int look_at_fork(const struct RunSetup *setup, pid_t pid, int pidfd) {
         struct stat theirs, cells;
         if (is_main(setup->world, pid) || waitid(P_PIDFD, (id_t) pidfd, &info, WEXITED | WNOHANG | WNOWAIT) < 0)
                 return -EPERM;
-        int r = pid_namespace(pid, &theirs);
+        int r = pid == setup->init_pid ? -EPERM : pid_namespace(pid, &theirs);
         if (r >= 0)
                 r = pid_namespace(setup->init_pid, &cells);
+        if (r >= 0 && !is_alive(setup->init)) /* or its number may be another's by now */
+                r = -ECHILD;
         return r < 0 ? r : theirs.st_ino == cells.st_ino && theirs.st_dev == cells.st_dev ? 0 : -EPERM;
 }
 
-static int place(const struct Run *run, pid_t pid) {
-        char text[16];
-        snprintf(text, sizeof text, "%d", pid);
-        return write_file_at(run->leaf.dir, "cgroup.procs", text);
-}
-
-int run_take_fork(struct Run *run, const struct RunSetup *setup, const struct RunSpec *spec, pid_t pid, const char **ret_step) {
+int run_take_fork(struct Run *run, const struct RunSetup *setup, pid_t pid, const char **ret_step) {
         *ret_step = "look at the forked process";
         _cleanup_close_ int pidfd = pid > 0 ? (int) syscall(SYS_pidfd_open, pid, 0) : -1;
         if (pidfd < 0)
@@ -319,12 +325,12 @@ int run_take_fork(struct Run *run, const struct RunSetup *setup, const struct Ru
         run->pid = pid;
         run->pidfd = TAKE_FD(pidfd);
         LIST_INSERT_HEAD(&setup->world->runs, run, entry);
-        *ret_step = "place the forked process";
-        r = place(run, pid);
-        if (r < 0)
-                return r;
+        return 0;
+}
+
+int run_begin_fork(struct Run *run, const struct RunSetup *setup, const struct RunSpec *spec, const char **ret_step) {
         *ret_step = "facts";
-        r = change_facts(setup, &spec->limits);
+        int r = change_facts(setup, &spec->limits);
         if (r < 0)
                 return r;
         *ret_step = "job";
@@ -354,8 +360,12 @@ static int change_leaf(struct Run *run, const struct RunSetup *setup, const stru
         return r < 0 ? r : cell_share(setup->cell_dir, controllers, limits);
 }
 
+bool run_may_change(const struct Run *run, const struct RunSetup *setup, const struct RunSpec *spec) {
+        return run->pidfd >= 0 && is_alive(run->pidfd) && can_change(run, setup, spec);
+}
+
 int run_change(struct Run *run, const struct RunSetup *setup, const struct RunSpec *spec, const char **ret_step) {
-        if (!can_change(run, setup, spec))
+        if (!run_may_change(run, setup, spec))
                 return 0;
         *ret_step = "cgroup of the run";
         int r = change_leaf(run, setup, &spec->limits);

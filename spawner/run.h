@@ -45,7 +45,11 @@ int run_fill_fork(const struct Run *r, const struct RunSetup *setup, struct Zygo
 /* closed, once they are sent (or what is cloned before the answer holds them, too, until it closes them); */
 void run_close_inside(struct Run *r);
 /* and that is taken once it is found to be a child of ours, in this cell, that is nobody's yet: else -EPERM. */
-int run_take_fork(struct Run *r, const struct RunSetup *setup, const struct RunSpec *spec, pid_t pid, const char **ret_step);
+int run_take_fork(struct Run *r, const struct RunSetup *setup, pid_t pid, const char **ret_step);
+/* In its leaf (placer.h) it may go on. */
+int run_begin_fork(struct Run *r, const struct RunSetup *setup, const struct RunSpec *spec, const char **ret_step);
+/* Main waits, lives, and can be what this run needs. */
+bool run_may_change(const struct Run *r, const struct RunSetup *setup, const struct RunSpec *spec);
 /* Main waits: what this run has otherwise than main was started for is changed. 0 = some of it cannot be, 1 = it is as it should be. */
 int run_change(struct Run *r, const struct RunSetup *setup, const struct RunSpec *spec, const char **ret_step);
 /* What main has used so far; what cannot be read is 0. */

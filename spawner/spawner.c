@@ -28,6 +28,7 @@
 #include "spawner/machine.h"
 #include "spawner/message.h"
 #include "spawner/observer.h"
+#include "spawner/placer.h"
 #include "spawner/pool.h"
 #include "spawner/privileges.h"
 #include "spawner/probing.h"
@@ -404,6 +405,9 @@ static int start_helpers(struct Spawner *s, char **ret_error) {
         int r = observer_new(s->world.event, &s->world.observer);
         if (r < 0)
                 return complain(ret_error, r, "cannot start the process that looks at runs: %s", strerror(-r));
+        r = placer_new(s->world.event, &s->world.placer);
+        if (r < 0)
+                return complain(ret_error, r, "cannot start the process that moves others into cgroups: %s", strerror(-r));
         r = builder_new(s->world.event, &s->plan, &s->world.builder);
         return r < 0 ? complain(ret_error, r, "cannot start the builder: %s", strerror(-r)) : wait_for_builder(s, ret_error);
 }
@@ -695,6 +699,7 @@ struct Spawner *spawner_free(struct Spawner *s) {
                 zygote_free(s->zygotes[i]);
         builder_free(s->world.builder);
         observer_free(s->world.observer);
+        placer_free(s->world.placer);
         if (s->world.cgroups)
                 s->world.cgroups->driver->stop(s->world.cgroups);
         slots_free(s->world.slots);

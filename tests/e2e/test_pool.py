@@ -190,7 +190,7 @@ def test_while_a_zygote_forks_the_spawner_does_not_hold_the_programs_ends_of_pip
     call = daemon.call("print(1)", "python")
     try:
         assert wait_until(lambda: daemon.cgroup.folders("run-"), 4), "no run begins"
-        assert not whole_pipes(daemon.spawner) - before
+        assert wait_until(lambda: not whole_pipes(daemon.spawner) - before, 2), whole_pipes(daemon.spawner) - before
     finally:
         for pid in zygotes(daemon):
             os.kill(pid, signal.SIGCONT)
