@@ -385,6 +385,21 @@ static void a_runtime_has_limits_of_its_own(void **state) {
         assert_true(config_runtime(c, "bash")->caps.cpus == 4);
 }
 
+static void a_waiting_interpreter_and_a_read_only_workspace(void **state) {
+        static const char text[] = "[runtime]\nexec = /a\ncode-name = a\nrunner = yes\nread-only-workspace = yes\n";
+        static const char *const fitting[] = { "zygote = yes\nwarm = yes\n", "zygote = yes\n", "warm = no\n" };
+        const struct Folder *f = *state;
+
+        for (size_t i = 0; i < ELEMENTSOF(fitting); i++) {
+                char whole[200];
+
+                (void) snprintf(whole, sizeof(whole), "%s%s", text, fitting[i]);
+                write_runtime(f, "own", whole);
+                struct Config *c _cleanup_(config_freep) = load(f, "");
+                assert_true(config_runtime(c, "own")->read_only_workspace);
+        }
+}
+
 static void wrong_runtimes(void **state) {
         static const struct {
                 const char *text, *error;
@@ -415,6 +430,9 @@ static void wrong_runtimes(void **state) {
                   "of glovebox.conf" },
                 { "[runtime]\nexec = /a\ncode-name = a\n[limits]\nmemory = 2G\n[caps]\nmemory = 1G\n",
                   "/runtimes.d/own.conf: 'memory' of [limits] is 2 GiB, above the cap of 1 GiB; lower it, or raise the cap in [caps]" },
+                { "[runtime]\nexec = /a\ncode-name = a\nrunner = yes\nwarm = yes\nread-only-workspace = yes\n",
+                  "/runtimes.d/own.conf: 'warm' with read-only-workspace = yes needs a zygote: zygote = yes if the runner can (Python), else "
+                  "warm = no" },
                 { "[runtimes]\n", "/runtimes.d/own.conf:1: unknown section 'runtimes'; did you mean 'runtime'?" },
         };
         const struct Folder *f = *state;
@@ -456,5 +474,6 @@ RUN(IN_FOLDER(defaults), IN_FOLDER(everything_set), IN_FOLDER(errors_name_line_a
     IN_FOLDER(a_missing_file), IN_FOLDER(shipped_values_follow_lower_caps), IN_FOLDER(the_shipped_file_changes_nothing),
     IN_FOLDER(shipped_runtimes), IN_FOLDER(own_runtimes), IN_FOLDER(a_file_of_comments_removes_a_runtime), IN_FOLDER(an_ending_has_one_runtime),
     IN_FOLDER(a_runtime_has_limits_of_its_own), IN_FOLDER(wrong_runtimes),
+    IN_FOLDER(a_waiting_interpreter_and_a_read_only_workspace),
     IN_FOLDER(a_runtime_too_large_for_a_pipe),
     IN_FOLDER(the_servers_ids_are_never_roots))
