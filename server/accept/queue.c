@@ -81,9 +81,14 @@ static int queue_turn(struct Queue *q) {
 static void queue_take_turn(struct Queue *q) {
         while (atomic_load(&q->head) && pthread_mutex_trylock(&q->turn) == 0) {
                 bool shared = atomic_load(&q->shared);
+                int r = shared ? queue_turn(q) : 1;
                 /* What is left, an end and an error are for the loop's own thread. */
-                bool wake = !shared || queue_turn(q) != 0 || sd_event_get_state(q->event) == SD_EVENT_FINISHED;
+                bool wake = r != 0 || sd_event_get_state(q->event) == SD_EVENT_FINISHED;
 
+                if (r < 0) {
+                        q->error = r;
+                        atomic_store(&q->shared, shared = false);
+                }
                 (void) pthread_mutex_unlock(&q->turn);
                 if (wake)
                         queue_wake(q);
@@ -128,7 +133,7 @@ int queue_loop(struct Queue *q) {
         atomic_store(&q->shared, true);
         while (!over) {
                 (void) pthread_mutex_lock(&q->turn);
-                r = queue_turn(q);
+                r = q->error < 0 ? q->error : queue_turn(q);
                 over = r < 0 || sd_event_get_state(q->event) == SD_EVENT_FINISHED;
                 if (over)
                         atomic_store(&q->shared, false);

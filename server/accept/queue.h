@@ -26,6 +26,7 @@ struct Queue {
         bool pumping;
         pthread_mutex_t turn; /* of whoever runs what came */
         atomic_bool shared;   /* the pump may */
+        int error;            /* of the pump's turn, for queue_loop to return */
 };
 
 int queue_init(struct Queue *q, sd_event *event);
