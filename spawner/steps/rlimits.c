@@ -24,8 +24,9 @@ int step_rlimits(struct StepContext *c) {
         };
         for (size_t i = 0; i < ELEMENTSOF(limits); i++) {
                 struct rlimit now, new = {.rlim_cur = limits[i].soft, .rlim_max = limits[i].hard};
-                if (c->waits && limits[i].resource == RLIMIT_NICE)
-                        continue; /* the runner gives it up when it has used it */
+                /* A fork of the zygote gives it up itself, in C, when it is warm; a program that was started could not be made to. */
+                if (c->forked && c->waits && limits[i].resource == RLIMIT_NICE)
+                        continue;
                 if (getrlimit((__rlimit_resource_t) limits[i].resource, &now) < 0)
                         return -errno;
                 /* Nothing may be raised here; what is tighter on this machine stays. */

@@ -38,7 +38,7 @@ struct StepContext {
         uint32_t without;        /* bits of enum Layer: their steps are left out */
         bool forked;             /* from a zygote: it is in the user namespace already, its priority is the zygote's, it has no program of its own,
                                     and it waits until it has been put into its cgroup */
-        bool waits;              /* RLIMIT_NICE stays: it warms up at a low priority, and gets the usual one before its job */
+        bool waits;              /* if forked, RLIMIT_NICE stays: it warms up at a low priority, and gets the usual one before its job */
 };
 
 /* What this kernel's Landlock can: its ABI (1 = Linux 5.13), or why there is none as a negative errno. */

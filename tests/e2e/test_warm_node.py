@@ -5,6 +5,7 @@ Known to differ, and left out here: process.uptime(), performance.now() and what
 first console.log of a fresh one opens process.stderr, too."""
 import json
 import os
+import resource
 
 import pytest
 
@@ -15,11 +16,21 @@ from kit.stubs import pb
 FRESH = {"NODE_OF_THE_TEST": "1"}  # a variable that Node.js could read when it starts: an interpreter that waits is no good then
 
 
+def let_nice_be_lowered():
+    """As a service with LimitNICE= has it: the spawner may pass the limit on, programs are not to have it."""
+    try:
+        resource.setrlimit(resource.RLIMIT_NICE, (20, 20))
+    except ValueError:
+        pass  # not allowed here: the test that needs it says so
+
+
 @pytest.fixture(scope="module")
 def daemon():
     none = {"pool-min": 0, "pool-max": 0}
     d = Daemon(config={"spawner": {"pool": "yes"}}, runtimes={"javascript": {"pool-min": 3, "pool-max": 3}, "javascript-module": none, "typescript": none})
     d.take_baseline = lambda: None
+    enter = d.cgroup.enter
+    d.cgroup.enter = lambda: (enter(), let_nice_be_lowered())
     d.start()
     yield d
     d.stop()
@@ -86,6 +97,21 @@ def test_a_program_sees_the_same_of_itself(daemon):
     for key, fresh in facts[1].items():
         assert facts[0][key] == fresh, f"{key}: {facts[0][key]} waited, {fresh} was started"
     assert facts[0]["argv"][2:] == ["a", "--b"] and facts[0]["env"]["MINE"] == "x=y"
+
+
+NICER = r"""
+const os = require('os'), now = os.getPriority(), told = [];
+for (const nice of [now + 1, now]) try { os.setPriority(nice); told.push('done') } catch (e) { told.push(e.info.code) }
+_result = [require('fs').readFileSync('/proc/self/limits', 'utf8').match(/Max nice priority +(\d+) +(\d+)/).slice(1), told];
+0
+"""
+
+
+def test_it_cannot_take_back_a_nice_value(daemon):
+    if resource.prlimit(daemon.spawner, resource.RLIMIT_NICE)[0] == 0:
+        pytest.skip("this machine does not let the spawner have a limit of nice values above 0")
+    for call in both(daemon, NICER):
+        assert json.loads(call.result.value_json) == [["0", "0"], ["done", "EACCES"]], started(call)
 
 
 PROGRAMS = {
