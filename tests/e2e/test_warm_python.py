@@ -45,7 +45,8 @@ print("main")
 """
 ENDS = ["", "sys.exit(3)", "sys.exit('said')", "sys.exit(-1)", "sys.exit(1 << 70)", "raise SystemExit(SystemExit)", "1 / 0", "raise KeyboardInterrupt", "os._exit(4)",
         "class Own(SystemExit): pass\nraise Own(5)", "os.abort()", "threading.Thread(target=time.sleep, args=(99,), daemon=True).start()",
-        "sys.modules['x'] = 5; sys.modules['os'] = None", "del sys.modules['sys'], sys.modules['builtins']",
+        "sys.modules['x'] = 5; sys.modules['os'] = None", "del sys.modules['sys'], sys.modules['builtins']", "del sys.stdout", "del sys.stderr", "del sys.modules",
+        "sys.modules = 5", "sys.modules['threading'] = None",
         "import ctypes; ctypes.CDLL(None).printf(b'held back')", "sys.excepthook = lambda *_: print('hook')\n1 / 0",
         "atexit.register(lambda: sys.exit(9))", "atexit.register(lambda: os._exit(8))", "helper.h = public; sys.modules['helper'] = helper.h"]
 HELPER = b"class Told:\n    def __del__(self):\n        print('del in helper', Told is None)\nh = Told()\n"

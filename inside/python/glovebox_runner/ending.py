@@ -25,7 +25,7 @@ def prepare(module, gc, atexit):
 
 def finish(end):
     """Comes back, with what to end with, where the end is none of the usual ones, or the interpreter has more to do for it."""
-    if _module is None:
+    if _module is None or not is_usual():
         return end
     flush()
     if end is not None:
@@ -55,6 +55,13 @@ def finish(end):
     if not flush():
         status = 120
     _module.end(status)
+
+
+def is_usual():
+    """Whether the code has left what is used here."""
+    names = vars(sys)
+    modules = names.get("modules")
+    return type(modules) is dict and "stdout" in names and "stderr" in names and errors.is_a(modules.get("threading", sys), MODULE)
 
 
 def status_of(code):
