@@ -51,6 +51,7 @@ struct Native {
         struct Run run;
         uint64_t runs;            /* so far */
         enum Ahead ahead;
+        bool prepared;            /* leaf and pipes of the next run are there */
         bool wanted;              /* cell->run waits for its main process */
         bool alone;               /* no zygote for this run */
         bool fork_warm;           /* what the zygote is asked for is to wait */
@@ -306,14 +307,29 @@ static void forget_run(struct Native *n) {
                 cgroups(n)->driver->remove_leaf(n->cgroup, n->run.leaf.name);
         run_done(&n->run);
         n->ahead = AHEAD_NONE;
+        n->prepared = false;
+}
+
+/* What takes part of the kernel's own lock on cgroups, which others may hold for long, is done before a run is asked for. */
+static int prepare_run(struct Native *n, const struct RunSpec *spec, const char **ret_step) {
+        if (n->prepared) {
+                const struct RunSetup setup = run_setup(n);
+                n->prepared = false;
+                int r = run_reuse(&n->run, &setup, spec, ret_step);
+                if (r != 0)
+                        return r;
+                forget_run(n);
+        }
+        n->runs++;
+        const struct RunSetup setup = run_setup(n);
+        return run_prepare(&n->run, &setup, spec, ret_step);
 }
 
 /* 1 = it comes later. */
 static int begin_main(struct Native *n, const struct RunSpec *spec, bool wait, struct RunFds *ret, const char **ret_step) {
-        n->runs++;
-        const struct RunSetup setup = run_setup(n);
         bool forked = !spec->fresh && !spec->probe && !spec->probe_version && !n->alone && zygote_want(zygote_of(n));
-        int r = run_prepare(&n->run, &setup, spec, ret_step);
+        int r = prepare_run(n, spec, ret_step);
+        const struct RunSetup setup = run_setup(n);
         if (r < 0)
                 return r;
         if (forked) {
@@ -504,12 +520,19 @@ static int native_warm(struct Cell *c) {
         struct Native *n = c->impl;
         const struct RunSpec spec = spec_ahead(n);
         const char *step = "";
+        if (!c->world->config->runtimes[c->runtime].warm) {
+                int r = n->prepared ? 0 : prepare_run(n, &spec, &step);
+                n->prepared = r >= 0;
+                return MIN(r, 0);
+        }
         /* Another interpreter would not have what the zygote preloads. */
         if (c->world->config->runtimes[c->runtime].zygote && !zygote_want(zygote_of(n)))
                 return -EAGAIN;
         n->fork_warm = true;
         int r = begin_main(n, &spec, true, NULL, &step);
-        return r == 0 ? watch_report(n) : MIN(r, 0);
+        if (r == 0)
+                r = watch_report(n);
+        return r < 0 ? r : 1;
 }
 
 static bool native_is_warm(struct Cell *c) {

@@ -1,8 +1,8 @@
 /* Cells that are made before anyone asks for them, a stock for each runtime.
  *
  * How many: between the config's pool-min and pool-max, by demand. Whoever comes in vain doubles the goal; what was not needed for a while
- * halves it. When: a cell costs some milliseconds of a processor, which executions that run are not to pay. So the pool makes a few at a time, by
- * a builder that is nicer than what runs, and only when no execution has been started for a moment, unless half of the goal is gone. */
+ * halves it. When: a cell costs some milliseconds of a processor, which executions that run are not to pay. So the pool makes a few at a time,
+ * and only when no execution has been started for a moment, unless half of the goal is gone. */
 #include "spawner/pool.h"
 
 #include <inttypes.h>
@@ -108,7 +108,7 @@ static void warm_up(struct Cell *c) {
         if (r < 0 && r != -EAGAIN)
                 cell_on_spoiled(c, r, "start the interpreter ahead");
         else
-                c->warming = r >= 0;
+                c->warming = r > 0;
 }
 
 /* What waits without an interpreter gets one: a few at a time. */
@@ -130,6 +130,8 @@ static void pool_on_ready(void *userdata, struct Cell *c) {
                 c->warming = false;
                 s->pause = 0;
         }
+        if (!s->warm)
+                warm_up(c);
         count_ready(s);
         warm_some(p, s);
         pool_plan(p);

@@ -242,6 +242,27 @@ int run_prepare(struct Run *run, const struct RunSetup *setup, const struct RunS
         return r;
 }
 
+static int change_leaf(struct Run *run, const struct RunSetup *setup, const struct Limits *limits) {
+        unsigned controllers = setup->world->cgroups->controllers;
+        const struct Limits *now = &run->limits;
+        if (now->memory_bytes == limits->memory_bytes && now->cpus == limits->cpus && now->max_processes == limits->max_processes)
+                return 0;
+        int r = leaf_change(&run->leaf, controllers, limits);
+        return r < 0 ? r : cell_share(setup->cell_dir, controllers, limits);
+}
+
+int run_reuse(struct Run *run, const struct RunSetup *setup, const struct RunSpec *spec, const char **ret_step) {
+        if (spec->merge_streams) /* the pipes are others then */
+                return 0;
+        *ret_step = "cgroup of the run";
+        int r = change_leaf(run, setup, &spec->limits);
+        if (r < 0)
+                return r;
+        run->limits = spec->limits;
+        run->max_processes = processes_bound(setup, &spec->limits);
+        return 1;
+}
+
 int run_start(struct Run *run, const struct RunSetup *setup, const struct RunSpec *spec, bool wait, const char **ret_step) {
         *ret_step = "job";
         int r = spec->probe ? 0 : write_head(run, setup, spec, wait, false);
@@ -349,15 +370,6 @@ static bool can_change(const struct Run *run, const struct RunSetup *setup, cons
             (spec->limits.memory_bytes < MEMORY_OF_WAITING || job_tells_memory(setup->runtime)))
                 return false;
         return !spec->merge_streams || setup->runtime->zygote;
-}
-
-static int change_leaf(struct Run *run, const struct RunSetup *setup, const struct Limits *limits) {
-        unsigned controllers = setup->world->cgroups->controllers;
-        const struct Limits *now = &run->limits;
-        if (now->memory_bytes == limits->memory_bytes && now->cpus == limits->cpus && now->max_processes == limits->max_processes)
-                return 0;
-        int r = leaf_change(&run->leaf, controllers, limits);
-        return r < 0 ? r : cell_share(setup->cell_dir, controllers, limits);
 }
 
 bool run_may_change(const struct Run *run, const struct RunSetup *setup, const struct RunSpec *spec) {

@@ -38,6 +38,8 @@ struct RunSetup {
 void run_init(struct Run *r);
 /* On an error of these *ret_step is what failed; run_done cleans up. First of all the leaf and the pipes: */
 int run_prepare(struct Run *r, const struct RunSetup *setup, const struct RunSpec *spec, const char **ret_step);
+/* 1 = what was prepared with other limits is good for this run now, 0 = it is not; */
+int run_reuse(struct Run *r, const struct RunSetup *setup, const struct RunSpec *spec, const char **ret_step);
 /* then either a main process of our own, whose program is glovebox-start; wait: the interpreter is to wait for its job; */
 int run_start(struct Run *r, const struct RunSetup *setup, const struct RunSpec *spec, bool wait, const char **ret_step);
 /* or one that a zygote clones for these descriptors, of which those before ZYGOTE_PIPES are the caller's to close, */
