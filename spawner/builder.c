@@ -7,6 +7,7 @@
 
 #include "common/log.h"
 #include "spawner/helper.h"
+#include "spawner/limits/leaf.h"
 #include "spawner/privileges.h"
 
 #define IN_FLIGHT_MAX 8
@@ -14,8 +15,10 @@
 /* Making and joining the template, killing an init. */
 #define CAPABILITIES (PRIVILEGE(SYS_ADMIN) | PRIVILEGE(SYS_CHROOT) | PRIVILEGE(KILL))
 #define RESTART_DELAY (100 * USEC_PER_MSEC)
-/* Above the 10 s after which the builder itself gives a step up, below the time that a server waits for its cell. */
-#define ANSWER_TIME (15 * USEC_PER_SEC)
+/* For one cell. The builder stands still while init sets itself up, so the first bound is kept here: whatever is in the cell's leaf is killed, and
+ * the builder lives. What that does not help is the builder's own. Together below the time that a server waits for its cell. */
+#define ANSWER_TIME (10 * USEC_PER_SEC)
+#define LAST_TIME (5 * USEC_PER_SEC)
 #define TEMPLATE_TIME (30 * USEC_PER_SEC)
 
 struct Builder {
@@ -29,22 +32,15 @@ struct Builder {
         int state; /* as builder_state says */
         sd_event_source *restart;
         sd_event_source *deadline; /* of what it is to say next */
+        bool hurried; /* the first bound of the oldest cell is over */
         bool restarted;
         size_t in_flight;
         TAILQ_HEAD(Builds, Build) builds;
 };
 
-static int builder_on_deadline(sd_event_source *s, uint64_t usec, void *userdata) {
-        struct Builder *b = userdata;
-        if (b->helper.pid <= 0)
-                return 0;
-        log_error("The builder has not answered in time and is killed.");
-        kill(b->helper.pid, SIGKILL); /* our own child, not reaped yet; builder_on_death goes on */
-        return 0;
-}
-
 /* 0: nothing is awaited. */
 static void builder_await(struct Builder *b, usec_t time) {
+        b->hurried = false;
         int r = sd_event_source_set_time(b->deadline, now_monotonic() + time);
         if (r >= 0)
                 r = sd_event_source_set_enabled(b->deadline, time ? SD_EVENT_ONESHOT : SD_EVENT_OFF);
@@ -137,6 +133,18 @@ static void builder_on_packet(const void *bytes, size_t size, int fd, void *user
         close_fd(fd);
 }
 
+/* One cell at a time, in the order of the requests. */
+static void kill_oldest(struct Builder *b) {
+        struct Build *build;
+        TAILQ_FOREACH(build, &b->builds, entry)
+                if (build->sent)
+                        break;
+        builder_await(b, LAST_TIME);
+        b->hurried = true;
+        int r = build ? cgroup_kill(build->fds[CONSTRUCT_LEAF]) : 0;
+        log_warning("A cell has not been made in time, and its init is killed%s.", r < 0 ? ", which failed" : "");
+}
+
 static int builder_start(struct Builder *b);
 
 static int builder_on_restart(sd_event_source *s, uint64_t usec, void *userdata) {
@@ -176,6 +184,36 @@ static void builder_on_death(void *userdata) {
         int r = sd_event_add_time_relative(b->event, &b->restart, CLOCK_MONOTONIC, RESTART_DELAY, 0, builder_on_restart, b);
         if (r < 0)
                 sd_event_exit(b->event, r);
+}
+
+/* With what is in the middle of a call that takes the kernel's promise away to end it with its parent. The builder is stopped, so that no number
+ * becomes another's meanwhile; the cells that it has made end with it in any case. */
+static void kill_children(pid_t builder) {
+        char path[64];
+        int pid;
+        kill(builder, SIGSTOP);
+        snprintf(path, sizeof path, "/proc/%d/task/%d/children", builder, builder);
+        FILE *children = fopen(path, "re");
+        while (children && fscanf(children, "%d", &pid) == 1)
+                kill(pid, SIGKILL);
+        if (children)
+                fclose(children);
+}
+
+/* Who makes a cell has the builder's descriptors, so its end of the socket need not be closed by its death: it is not waited for. */
+static int builder_on_deadline(sd_event_source *s, uint64_t usec, void *userdata) {
+        struct Builder *b = userdata;
+        if (b->helper.pid <= 0)
+                return 0;
+        if (b->state > 0 && !b->hurried) {
+                kill_oldest(b);
+                return 0;
+        }
+        log_error("The builder has not answered in time and is killed.");
+        kill_children(b->helper.pid);
+        helper_end(&b->helper);
+        builder_on_death(b);
+        return 0;
 }
 
 static int builder_main(int socket, void *userdata) {

@@ -32,11 +32,19 @@ static struct {
         int workspace;
 } opened;
 
+/* Each change of ids takes it away again. What holds the builder's socket must not outlive it. */
+static int step_follow_builder(const struct InitPlan *p) {
+        struct pollfd builder = {.fd = p->builder, .events = POLLIN};
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+                return -errno;
+        return poll(&builder, 1, 0) == 0 ? 0 : -ESRCH; /* it died before */
+}
+
 /* Root of the user namespace first: only mapped ids may own mounts. */
 static int step_root(const struct InitPlan *p) {
         if (syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, 0, 0, 0) < 0 || syscall(SYS_setresuid, 0, 0, 0) < 0)
                 return -errno;
-        return 0;
+        return step_follow_builder(p);
 }
 
 static int mount_tmpfs(const char *where, mode_t mode, uid_t owner, uint64_t bytes, uint64_t inodes) {
@@ -145,11 +153,10 @@ static int step_rlimits(const struct InitPlan *p) {
 }
 
 /* After the last change of ids, which would reset both. */
-static int step_bind_to_builder(const struct InitPlan *p) {
-        struct pollfd builder = {.fd = p->builder, .events = POLLIN};
-        if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+static int step_close_up(const struct InitPlan *p) {
+        if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return -errno;
-        return poll(&builder, 1, 0) == 0 ? 0 : -ESRCH; /* it died before */
+        return step_follow_builder(p);
 }
 
 /* The builder has no handlers. */
@@ -167,6 +174,7 @@ static const struct {
         enum Layer layer;
 } steps[] = {
         /* in order */
+        {"init life", step_follow_builder, LAYER_NONE},
         {"init root", step_root, LAYER_NONE},
         {"init facts", step_facts, LAYER_NONE},
         {"init tmpfs", step_tmpfs, LAYER_NONE},
@@ -178,9 +186,9 @@ static const struct {
         {"init signals", step_signals, LAYER_NONE},
         {"init descriptors", step_descriptors, LAYER_NONE},
         {"init ids", step_ids, LAYER_NONE},
+        {"init death", step_close_up, LAYER_NONE},
         {"init keyring", step_keyring, LAYER_KEYRING},
         {"init rlimits", step_rlimits, LAYER_NONE},
-        {"init death", step_bind_to_builder, LAYER_NONE},
 };
 
 /* Comes back only with an error. */

@@ -3,8 +3,8 @@
  * Each root has a template, held as a mount namespace. For a cell, a helper joins the template and the runtime's user namespace and clones init with
  * namespaces of its own, as a child of the builder; init makes itself at home (cell-init.c) and becomes glovebox-init. None of the two gets a copy
  * of our memory, and each stands still while the next one works: copying was half of a cell's cost. The cell's memory limit fails what init does
- * but kills none of us, since the kernel spares whoever is between vfork and exec. One cell at a time. A cell that takes too long ends with us: the
- * spawner has a deadline. */
+ * but kills none of us, since the kernel spares whoever is between vfork and exec. One cell at a time. We keep no bound of time: the
+ * spawner does, and kills what is in the cell's leaf, or us. Then the kernel kills helper and init, which would otherwise hold our socket. */
 #include "spawner/construct.h"
 
 #include <fcntl.h>
@@ -46,7 +46,8 @@ enum TemplateUse {
 struct Construct {
         const struct ConstructPlan *plan;
         int templates[RUNTIMES_MAX][TEMPLATE_USES];
-        int self; /* pidfd */
+        pid_t pid; /* our own */
+        int self;  /* its pidfd */
         struct Outcome *outcome;
         struct SpareStock spares[RUNTIMES_MAX];
         struct CloneStack helper_stack, init_stack;
@@ -80,7 +81,9 @@ static int template_build(struct Construct *c, unsigned i, struct ConstructReady
         const struct TemplateSpec spec = {.root = c->plan->runtimes[i].root, .runners = c->plan->runners};
         _cleanup_close_ int namespaces = open("/proc/self/ns", O_PATH | O_DIRECTORY | O_CLOEXEC);
         const char *step = "";
-        int r = namespaces < 0 ? -errno : template_enter(&spec, &step);
+        int r = namespaces < 0 ? -errno : follow_parent(c->pid);
+        if (r >= 0)
+                r = template_enter(&spec, &step);
         for (unsigned k = 0; k < c->plan->n_runtimes && r >= 0; k++)
                 if (streq(c->plan->runtimes[k].root, spec.root))
                         result->exec_error[k] = access(c->plan->runtimes[k].exec, X_OK) < 0 ? -errno : 0;
@@ -137,17 +140,19 @@ static uint64_t clone_flags(const struct Work *w) {
         return w->has_spare ? flags : flags | spare_flags(without);
 }
 
-/* In the helper: clones init as the builder's child. Its descriptors are the builder's own. */
+/* In the helper: clones init as the builder's child. Its descriptors are the builder's own, so it is not to outlive it. */
 static void clone_init(void *userdata) {
         struct Work *w = userdata;
         struct Construct *c = w->construct;
         struct Outcome *o = c->outcome;
         uint32_t runtime = w->request->runtime;
         o->result.step = "join the template";
-        int r = setns(c->templates[runtime][FOR_CELLS], CLONE_NEWNS) < 0 ? -errno : 0;
+        int r = follow_parent(c->pid);
+        if (r >= 0)
+                r = setns(c->templates[runtime][FOR_CELLS], CLONE_NEWNS) < 0 ? -errno : 0;
         if (r >= 0) {
                 o->result.step = "join the user namespace";
-                r = setns(c->plan->runtimes[runtime].userns, CLONE_NEWUSER) < 0 ? -errno : 0;
+                r = setns(c->plan->runtimes[runtime].userns, CLONE_NEWUSER) < 0 ? -errno : follow_parent(c->pid);
         }
         if (r >= 0 && w->has_spare) {
                 o->result.step = "join spare namespaces";
@@ -281,7 +286,8 @@ static int templates_send(const struct Construct *c, int socket) {
 }
 
 static int set_up(struct Construct *c, struct ConstructReady *ready) {
-        c->self = (int) syscall(SYS_pidfd_open, getpid(), 0);
+        c->pid = getpid();
+        c->self = (int) syscall(SYS_pidfd_open, c->pid, 0);
         if (c->self < 0)
                 return -errno;
         c->outcome = mmap(NULL, sizeof *c->outcome, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -94,9 +94,14 @@ static void close_all_but(const int *keep, size_t n_keep, int socket) {
         syscall(SYS_close_range, next, ~0U, 0);
 }
 
+int follow_parent(pid_t parent) {
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+                return -errno;
+        return getppid() == parent ? 0 : -ESRCH;
+}
+
 static void helper_run(const struct HelperPlan *plan, int socket, pid_t parent) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent)
+        if (follow_parent(parent) < 0)
                 _exit(1);
         prctl(PR_SET_NAME, plan->name);
         for (int s = 1; s < NSIG; s++)
@@ -117,10 +122,42 @@ static void helper_run(const struct HelperPlan *plan, int socket, pid_t parent) 
         _exit(plan->main(socket, plan->main_userdata ? plan->main_userdata : plan->userdata));
 }
 
-static void helper_reap(struct Helper *h) {
-        if (h->pid > 0)
-                while (waitpid(h->pid, NULL, 0) < 0 && errno == EINTR)
-                        ;
+static void reap(pid_t pid) {
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+                ;
+}
+
+/* The last thing of a process that was killed, at the latest when the event loop goes. */
+static void ending_done(void *userdata) {
+        pid_t *pid = userdata;
+        reap(*pid);
+        free(pid);
+}
+
+static int ending_on_exit(sd_event_source *s, int fd, uint32_t revents, void *userdata) {
+        return sd_event_source_set_floating(s, false); /* the loop's reference was the last one */
+}
+
+static int reap_later(sd_event *event, pid_t pid) {
+        sd_event_source *s;
+        _cleanup_close_ int pidfd = (int) syscall(SYS_pidfd_open, pid, 0);
+        _cleanup_free_ pid_t *ending = malloc(sizeof *ending);
+        if (pidfd < 0 || !ending)
+                return -errno;
+        *ending = pid;
+        int r = sd_event_add_io(event, &s, pidfd, EPOLLIN, ending_on_exit, ending);
+        if (r < 0)
+                return r;
+        sd_event_source_set_io_fd_own(s, true);
+        pidfd = -EBADF;
+        sd_event_source_set_destroy_callback(s, ending_done);
+        ending = NULL;
+        sd_event_source_set_floating(s, true);
+        sd_event_source_unref(s);
+        return 0;
+}
+
+static void helper_forget(struct Helper *h) {
         h->pid = 0;
         /* In this order: a closed descriptor cannot be taken out of epoll any more. */
         h->source = sd_event_source_disable_unref(h->source);
@@ -139,7 +176,7 @@ static int helper_on_io(sd_event_source *s, int fd, uint32_t revents, void *user
                 return 0;
         }
         close_fd(received);
-        helper_stop(h);
+        helper_end(h);
         h->plan.on_death(h->plan.userdata);
         return 0;
 }
@@ -162,12 +199,27 @@ int helper_start(struct Helper *h, sd_event *event, const struct HelperPlan *pla
         return r;
 }
 
-void helper_stop(struct Helper *h) {
-        if (h->pid > 0 && h->plan.with_group)
+static void helper_kill(const struct Helper *h) {
+        if (h->plan.with_group)
                 kill(-h->pid, SIGKILL);
-        if (h->pid > 0)
-                kill(h->pid, SIGKILL);
-        helper_reap(h);
+        kill(h->pid, SIGKILL);
+}
+
+void helper_stop(struct Helper *h) {
+        if (h->pid > 0) {
+                helper_kill(h);
+                reap(h->pid);
+        }
+        helper_forget(h);
+}
+
+void helper_end(struct Helper *h) {
+        if (h->pid > 0) {
+                helper_kill(h);
+                if (!h->source || reap_later(sd_event_source_get_event(h->source), h->pid) < 0)
+                        reap(h->pid);
+        }
+        helper_forget(h);
 }
 
 int helper_send(struct Helper *h, const void *bytes, size_t size, const int *fds, size_t n_fds) {

@@ -34,8 +34,13 @@ struct Helper {
 int helper_start(struct Helper *h, sd_event *event, const struct HelperPlan *plan);
 /* Kills it and waits for it. */
 void helper_stop(struct Helper *h);
+/* Kills it, without waiting: what is large, or stuck in the kernel, takes its time to end. */
+void helper_end(struct Helper *h);
 /* Never blocks: -EAGAIN when it is busy. Descriptors stay the caller's. */
 int helper_send(struct Helper *h, const void *bytes, size_t size, const int *fds, size_t n_fds);
+
+/* In a child, and again after each change of ids or user namespace, which clears it: it ends with its parent. -ESRCH: that has ended. */
+int follow_parent(pid_t parent);
 
 /* One packet with up to n_fds descriptors (the rest are -EBADF); its size, 0 at the end, or a negative errno. */
 ssize_t packet_receive(int socket, void *bytes, size_t size, int *fds, size_t n_fds, int flags);

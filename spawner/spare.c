@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 
 #include "spawner/clone.h"
+#include "spawner/helper.h"
 
 #define KEEP_TIME (60 * USEC_PER_SEC) /* without a cell that is asked for */
 #define ALL_MAX 32                    /* of all runtimes together: each costs descriptors and memory of the kernel */
@@ -46,16 +47,19 @@ int spare_set_hostname(void) {
 }
 
 struct Making {
+        pid_t builder;
         int userns;
         uint32_t without;
         struct SpareSet made;
 };
 
-/* In a process that has the builder's descriptors. Exit status = errno. */
+/* In a process that has the builder's descriptors, and ends with it. Exit status = errno. */
 static void make(void *userdata) {
         struct Making *m = userdata;
         uint64_t flags = spare_flags(m->without);
-        if (setns(m->userns, CLONE_NEWUSER) < 0 || unshare((int) flags) < 0)
+        if (follow_parent(m->builder) < 0 || setns(m->userns, CLONE_NEWUSER) < 0 || follow_parent(m->builder) < 0)
+                _exit(errno ? errno : ESRCH);
+        if (unshare((int) flags) < 0)
                 _exit(errno);
         for (int k = 0; k < SPARE_KINDS; k++) {
                 if (!(flags & (uint64_t) kinds[k].flag))
@@ -79,7 +83,7 @@ static bool make_set(int userns, uint32_t without, struct SpareSet *ret) {
                 m = NULL;
                 return false;
         }
-        *m = (struct Making) {.userns = userns, .without = without, .made.fds = {-EBADF, -EBADF, -EBADF}};
+        *m = (struct Making) {.builder = getpid(), .userns = userns, .without = without, .made.fds = {-EBADF, -EBADF, -EBADF}};
         pid_t pid = clone_and_wait(&args, &stack, make, m);
         while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
                 ;

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from kit import http2, machine
-from kit.machine import seconds, wait_until
+from kit.machine import repeats, seconds, wait_until
 
 SYSTEM_CALLS = """
 import ctypes, os, signal, sys, time
@@ -120,6 +120,49 @@ def test_a_builder_that_hangs_is_replaced(daemon):
     assert daemon.run("echo lost").outcome == "SANDBOX_FAILED"
     assert wait_until(lambda: not machine.alive(builder), 10), "the builder still hangs"
     assert wait_until(lambda: daemon.run("echo fine").stdout == b"fine\n", 10)
+    daemon.keepers = daemon.cgroup.pids() - daemon.cell_pids()
+
+
+def stop_in_construction(builder, is_init):
+    """Stops the process that clones a cell's init, or init before it has become its program: either lives for a millisecond or two."""
+    for pid in machine.children(builder):
+        try:
+            if pathlib.Path(f"/proc/{pid}/comm").read_text() != "gb-builder\n" or (len(machine.status_field(pid, "NSpid")) == 2) != is_init:
+                continue
+            os.kill(pid, signal.SIGSTOP)
+            if wait_until(lambda pid=pid: machine.status_field(pid, "State")[0] in "TZ", 1, 0) and machine.alive(pid) and \
+                    pathlib.Path(f"/proc/{pid}/comm").read_text() == "gb-builder\n":
+                return pid
+            os.kill(pid, signal.SIGCONT)  # too late
+        except (OSError, KeyError):
+            pass
+    return 0
+
+
+@pytest.mark.limit(180)
+@pytest.mark.parametrize("what", ["helper", "init"])
+def test_a_cell_that_hangs_while_it_is_made_is_given_up(daemon, what):
+    """What makes it has the builder's end of the socket, and the builder stands still meanwhile. A hanging init costs no other cell."""
+    other = daemon.call("sleep 20; echo slept")
+    assert wait_until(lambda: other.of("started"), 10)
+    builder = next(p for p in machine.children(daemon.spawner) if pathlib.Path(f"/proc/{p}/comm").read_text() == "gb-builder\n")
+    calls, stopped = [], 0
+    for _ in range(repeats(40)):
+        calls = [daemon.call("true") for _ in range(8)]
+        # One may be stopped within a batch alone: until it is over nothing else is made.
+        while not stopped and not all(c.of("started") or c.ended for c in calls):
+            stopped = stop_in_construction(builder, what == "init")
+        for call in calls:
+            call.wait()
+        if stopped:
+            break
+    assert stopped, "none could be stopped"
+    assert wait_until(lambda: not machine.alive(stopped)), "what hung is still there"
+    assert "SANDBOX_FAILED" in {c.outcome for c in calls}, calls
+    assert wait_until(lambda: machine.alive(builder) == (what == "init")), daemon.log
+    assert wait_until(lambda: daemon.run("echo fine").stdout == b"fine\n", 10), daemon.log
+    other.wait()
+    assert (other.outcome, other.stdout) == (("COMPLETED", b"slept\n") if what == "init" else ("SANDBOX_FAILED", b"")), other
     daemon.keepers = daemon.cgroup.pids() - daemon.cell_pids()
 
 
