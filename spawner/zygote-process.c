@@ -14,12 +14,13 @@
 
 #include "common/probe.h"
 #include "spawner/privileges.h"
+#include "spawner/steps/steps.h"
 
 /* In the user namespace that owns the cells': joining a cell (SYS_ADMIN, SYS_CHROOT), and becoming its user without a way back. */
 #define CAPABILITIES (PRIVILEGE(SYS_ADMIN) | PRIVILEGE(SYS_CHROOT) | PRIVILEGE(SETUID) | PRIVILEGE(SETGID) | PRIVILEGE(SETPCAP))
 #define WORDS_BEFORE 2
 
-static int step_priority(const struct ZygoteProcess *p) {
+static int step_rank(const struct ZygoteProcess *p) {
         struct sched_param parameter = {};
         if (sched_setscheduler(0, SCHED_OTHER, &parameter) < 0)
                 return -errno;
@@ -61,7 +62,13 @@ static int step_privileges(const struct ZygoteProcess *p) {
         return r;
 }
 
-static int step_signals(const struct ZygoteProcess *p) {
+/* It sees the host's numbers of processes, since it has to join pid namespaces of cells, and may become whoever a cell belongs to: without this it
+ * could stop or kill inits that are being made, and programs of other cells and runtimes. Its forks add their own of the same kind. */
+static int step_scope(const struct ZygoteProcess *p) {
+        return landlock_scope(p->landlock_abi);
+}
+
+static int step_handlers(const struct ZygoteProcess *p) {
         sigset_t none;
         for (int s = 1; s < NSIG; s++)
                 signal(s, SIG_DFL);
@@ -83,7 +90,7 @@ static int take_descriptors(int socket) {
 
 int zygote_process_run(int socket, void *process) {
         const struct ZygoteProcess *p = process;
-        static int (*const steps[])(const struct ZygoteProcess *p) = {step_priority, step_join, step_unshare, step_privileges, step_signals};
+        static int (*const steps[])(const struct ZygoteProcess *p) = {step_rank, step_join, step_unshare, step_privileges, step_scope, step_handlers};
         static char *no_environment[] = {NULL};
         int r = 0;
         for (size_t i = 0; i < ELEMENTSOF(steps) && r >= 0; i++)

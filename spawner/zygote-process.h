@@ -7,6 +7,7 @@ struct ZygoteProcess {
         const struct Runtime *runtime;
         int userns, template; /* namespaces that it joins */
         uint32_t without;     /* bits of enum Layer */
+        int landlock_abi;
         char **args;          /* of the interpreter, its own name first */
 };
 

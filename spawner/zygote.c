@@ -235,7 +235,7 @@ static int process_new(struct Zygote *z, struct Process **ret) {
         p->helper.socket = -EBADF;
         p->plan = (struct ZygoteProcess) {
                 .runtime = z->plan.runtime, .userns = z->plan.userns, .template = builder_template(z->plan.world->builder, z->plan.index),
-                .without = z->plan.world->without,
+                .without = z->plan.world->without, .landlock_abi = z->plan.world->landlock_abi,
         };
         TAILQ_INIT(&p->waiting);
         int r = p->plan.template < 0 ? -EAGAIN : zygote_process_args(z->plan.runtime, &p->plan.args);

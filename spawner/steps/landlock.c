@@ -101,6 +101,15 @@ int landlock_abi(void) {
         return abi < 0 ? -errno : abi;
 }
 
+int landlock_scope(int abi) {
+        const struct Ruleset set = {.scoped = SCOPE_ABSTRACT_SOCKET | SCOPE_SIGNAL};
+        if (abi < 6)
+                return 0;
+        _cleanup_close_ int fd = (int) syscall(SYS_landlock_create_ruleset, &set, sizeof set, 0);
+        unsigned flags = abi >= 7 ? NO_LOG_SAME_EXEC | NO_LOG_SUBDOMAINS : 0;
+        return fd < 0 || syscall(SYS_landlock_restrict_self, fd, flags) < 0 ? -errno : 0;
+}
+
 int step_landlock(struct StepContext *c) {
         if (c->landlock_abi < 1)
                 return c->landlock_abi < 0 ? c->landlock_abi : -EOPNOTSUPP;

@@ -7,6 +7,7 @@ import os
 import socket
 import struct
 import sys
+import time
 
 libc = ctypes.CDLL(None, use_errno=True)
 HOST = os.getppid()
@@ -84,9 +85,29 @@ def becomes(uid):
     return os.waitpid(pid, 0)[1] == 0
 
 
+def signals_strangers():
+    """As each user that the namespace has, the root of cells in the making among them: a process that is neither this one nor comes of it."""
+    def found(uid):
+        os.setresuid(uid, uid, uid)
+        own, end = {os.getpid(), os.getppid()}, time.monotonic() + (0.3 if uid else 4)
+        while time.monotonic() < end:
+            if any(succeeds(lambda n=pid: os.kill(n, 0)) for pid in range(HOST, max(own) + 1500) if pid not in own):
+                return True
+        return False
+
+    hits = 0
+    for uid in (0, *range(1000, 1012)):
+        child = os.fork()
+        if child == 0:
+            os._exit(found(uid))
+        hits += os.waitpid(child, 0)[1] != 0
+    return hits > 0
+
+
 ATTACKS = {
     "find a descriptor": lambda: bool(descriptors()),
     "signal the spawner": lambda: os.kill(HOST, 0),
+    "signal a stranger": lambda: "LANDLOCK_SCOPES" in os.environ and signals_strangers(),
     "signal pid 1": lambda: os.kill(1, 0),
     "trace the spawner": lambda: call(PTRACE, PTRACE_ATTACH, HOST, 0, 0) == 0,
     "read the spawner's memory": reads_memory,
