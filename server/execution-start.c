@@ -8,6 +8,7 @@
 #include "server/lease/report.h"
 
 #define START_DEADLINE (20 * USEC_PER_SEC)
+#define REPORT_DEADLINE (2 * USEC_PER_SEC) /* from the end of the main process */
 #define REPORT_PIPE (64 * KIB)
 
 static void take_stamps(struct Execution *e) {
@@ -47,7 +48,11 @@ void execution_read_report(struct Execution *e) {
 }
 
 static int report_on_readable(sd_event_source *source, int fd, uint32_t events, void *userdata) {
-        execution_read_report(userdata);
+        struct Execution *e = userdata;
+
+        execution_read_report(e);
+        if (e->main_exited && e->state == EXECUTION_RUNNING)
+                execution_trigger(e, TRIGGER_EXIT);
         return 0;
 }
 
@@ -188,6 +193,14 @@ static void lease_on_full(void *userdata) {
                 e->result.limits_hit |= 1u << LIMIT_HIT_WORKSPACE;
 }
 
+static int execution_on_report_deadline(sd_event_source *source, uint64_t usec, void *userdata) {
+        struct Execution *e = userdata;
+
+        execution_fail(e, "start", 0, "glovebox-start ended with %s %d before the program ran", e->main_signaled ? "signal" : "status", e->main_status);
+        execution_trigger(e, TRIGGER_EXIT);
+        return 0;
+}
+
 static void lease_on_exited(bool signaled, int status, uint64_t max_rss, void *userdata) {
         struct Execution *e = userdata;
 
@@ -198,9 +211,15 @@ static void lease_on_exited(bool signaled, int status, uint64_t max_rss, void *u
         e->main_signaled = signaled;
         e->main_status = status;
         e->max_rss = max_rss;
-        if (e->state == EXECUTION_LEASING)
-                execution_fail(e, "start", 0, "glovebox-start ended with %s %d before the program ran", signaled ? "signal" : "status", status);
-        execution_trigger(e, TRIGGER_EXIT);
+        if (e->state != EXECUTION_LEASING) {
+                execution_trigger(e, TRIGGER_EXIT);
+                return;
+        }
+        /* Main processes that the spawner has cloned meanwhile hold all that it held, until they have closed it: so the
+         * report's end may come later. */
+        e->deadline = sd_event_source_disable_unref(e->deadline);
+        if (e->report < 0 || execution_timer(e, &e->deadline, now_monotonic() + REPORT_DEADLINE, execution_on_report_deadline) < 0)
+                execution_on_report_deadline(NULL, 0, e);
 }
 
 static void lease_on_waiting_for(const char *what, void *userdata) {
