@@ -155,6 +155,24 @@ def test_an_interpreter_that_is_killed_while_it_waits_is_replaced(pool):
     assert wait_until(lambda: len(daemon.run_pids()) == 2 and not daemon.run_pids() & before, 30), daemon.log
 
 
+def test_an_interpreter_that_dies_just_before_its_run_is_nobodys_fault(pool):
+    """Not the code's, which has not been there yet: it gets another one."""
+    daemon = pool(WARM_NODE)
+    assert wait_until(lambda: started(daemon.run("1", "javascript")) == "WARM", 20, 1)
+    assert wait_until(lambda: len(daemon.run_pids()) == 2, 30), daemon.log
+    os.kill(daemon.spawner, signal.SIGSTOP)
+    try:
+        call = daemon.call("console.log(1)", "javascript")
+        call.until("accepted")
+        wait_until(lambda: False, 0.3)
+        for pid in daemon.run_pids():
+            os.kill(pid, signal.SIGKILL)
+    finally:
+        os.kill(daemon.spawner, signal.SIGCONT)
+    call.wait()
+    assert (call.outcome, call.stdout) == ("COMPLETED", b"1\n"), call.result
+
+
 def test_an_interpreter_that_cannot_wait_is_started_for_each(pool):
     """A runner that has never heard of waiting fails ahead of every run, and serves all the same: later and later tries, no storm."""
     runner = "/usr/bin/python3"
