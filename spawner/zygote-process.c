@@ -26,7 +26,7 @@ static int step_rank(const struct ZygoteProcess *p) {
                 return -errno;
         if (getpriority(PRIO_PROCESS, 0) < 0 && setpriority(PRIO_PROCESS, 0, 0) < 0)
                 return -errno;
-        /* Its children inherit it: a program is what goes first when the machine is out of memory. */
+        /* Its children inherit it: a program is what goes first when the machine is out of memory. With CAP_SYS_RESOURCE it is a bound, too. */
         return write_file_at(AT_FDCWD, "/proc/self/oom_score_adj", "1000");
 }
 

@@ -19,8 +19,9 @@
 #include "spawner/steps/seccomp-program.h"
 #include "spawner/zygote-process.h"
 
-/* Joining the template and the user namespace; in that one it has others, and on the host none. */
-#define CAPABILITIES (PRIVILEGE(SYS_ADMIN) | PRIVILEGE(SYS_CHROOT))
+/* Joining the template and the user namespace; in that one it has others, and on the host none. Where our own OOM score is below 0 we have a third,
+ * without which its forks could take that score back. */
+#define CAPABILITIES (PRIVILEGE(SYS_ADMIN) | PRIVILEGE(SYS_CHROOT) | PRIVILEGE(SYS_RESOURCE))
 #define FORKS_MAX 2000
 #define AGE_MAX (10 * 60 * USEC_PER_SEC)
 #define READY_TIME (60 * USEC_PER_SEC) /* to import what is preloaded, on a busy machine */

@@ -43,7 +43,7 @@ struct StepContext {
 
 /* What this kernel's Landlock can: its ABI (1 = Linux 5.13), or why there is none as a negative errno. */
 int landlock_abi(void);
-/* From now on signals reach only what comes of this process, whatever uid it takes. Before ABI 6 (Linux 6.12) the kernel cannot do that: 0 as well. */
+/* From now on signals reach only what comes of this process, whatever uid it takes. Below ABI 6 (Linux 6.12) that cannot be had: 0 as well. */
 int landlock_scope(int abi);
 
 /* 0 = there is something to separate and the kernel can; -ENODEV = cores run one thread each; -EINVAL = the kernel cannot. */
