@@ -482,7 +482,7 @@ static void native_on_forked(struct ZygoteFork *f, int error, const char *step, 
         if (forked)
                 error = run_take_fork(&n->run, &setup, pid, &step);
         if (forked && (error == -EPERM || error == -ESRCH))
-                zygote_distrust(zygote_of(n), "named a process that is none of its own, and is killed");
+                zygote_distrust(zygote_of(n), &n->fork, "named a process that is none of its own, and is killed");
         if (error < 0) {
                 fork_failed(n);
                 return;

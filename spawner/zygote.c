@@ -35,7 +35,7 @@ struct Process {
         struct ZygoteProcess plan;
         bool ready;
         uint64_t forks;
-        usec_t born;
+        uint64_t number;
         sd_event_source *deadline; /* of what it is to say next */
         TAILQ_HEAD(ZygoteForks, ZygoteFork) waiting;
 };
@@ -46,6 +46,7 @@ struct Zygote {
         struct Process *serving, *coming;
         struct Process *leaving; /* has to answer still */
         sd_event_source *timer;  /* when the next one is to be started */
+        uint64_t last_number;
         usec_t pause;
         bool sleeps;             /* nobody has wanted it yet */
 };
@@ -55,7 +56,7 @@ static void start_later(struct Zygote *z, usec_t pause);
 static struct Process *process_free(struct Process *p) {
         if (!p)
                 return NULL;
-        helper_stop(&p->helper);
+        helper_end(&p->helper); /* what it has loaded takes a while to be given back */
         sd_event_source_disable_unref(p->deadline);
         strv_free(p->plan.args);
         free(p);
@@ -92,10 +93,14 @@ static void process_await(struct Process *p, usec_t time) {
 
 static void process_failed(struct Process *p, const char *why) {
         struct Zygote *z = p->zygote;
-        bool was_ready = p->ready;
-        log_event(LOG_WARNING, MESSAGE_ZYGOTE_FAILED, 0, NULL, "The zygote of runtime %s %s; until there is another one, its executions start an interpreter each.",
-                  z->plan.runtime->key, why);
+        bool was_ready = p->ready, was_leaving = p == z->leaving, is_served = z->serving && p != z->serving;
+        log_event(LOG_WARNING, MESSAGE_ZYGOTE_FAILED, 0, NULL, "The zygote of runtime %s %s; %s.", z->plan.runtime->key, why,
+                  was_leaving ? "another one had taken over" :
+                  is_served   ? "the one before it goes on" :
+                                "until there is another one, its executions start an interpreter each");
         process_drop(p, -ECHILD);
+        if (was_leaving)
+                return; /* whoever serves keeps its time */
         z->pause = was_ready ? PAUSE_MIN : MIN(MAX(2 * z->pause, PAUSE_MIN), PAUSE_MAX);
         start_later(z, z->pause);
 }
@@ -232,7 +237,7 @@ static int process_new(struct Zygote *z, struct Process **ret) {
         if (!p)
                 return -ENOMEM;
         p->zygote = z;
-        p->born = now_monotonic();
+        p->number = ++z->last_number;
         p->helper.socket = -EBADF;
         p->plan = (struct ZygoteProcess) {
                 .runtime = z->plan.runtime, .userns = z->plan.userns, .template = builder_template(z->plan.world->builder, z->plan.index),
@@ -294,9 +299,12 @@ int zygote_new(sd_event *event, const struct ZygotePlan *plan, struct Zygote **r
 struct Zygote *zygote_free(struct Zygote *z) {
         if (!z)
                 return NULL;
-        process_free(z->serving);
-        process_free(z->coming);
-        process_free(z->leaving);
+        struct Process *all[] = {z->serving, z->coming, z->leaving};
+        for (size_t i = 0; i < ELEMENTSOF(all); i++) {
+                if (all[i])
+                        helper_stop(&all[i]->helper); /* nobody will be there to see it end later */
+                process_free(all[i]);
+        }
         sd_event_source_disable_unref(z->timer);
         free(z);
         return NULL;
@@ -322,6 +330,7 @@ int zygote_fork(struct Zygote *z, struct ZygoteFork *f, struct ZygoteRequest *re
                 process_await(p, ANSWER_TIME);
         TAILQ_INSERT_TAIL(&p->waiting, f, entry);
         f->queued = true;
+        f->process = p->number;
         if (++p->forks == FORKS_MAX)
                 zygote_renew(z);
         return 0;
@@ -342,9 +351,15 @@ void zygote_withdraw(struct Zygote *z, struct ZygoteFork *f) {
         }
 }
 
-void zygote_distrust(struct Zygote *z, const char *why) {
-        if (z->serving)
-                process_failed(z->serving, why);
+void zygote_distrust(struct Zygote *z, const struct ZygoteFork *f, const char *why) {
+        struct Process *places[] = {z->serving, z->leaving};
+        for (size_t i = 0; i < ELEMENTSOF(places); i++)
+                if (places[i] && places[i]->number == f->process) {
+                        process_failed(places[i], why);
+                        return;
+                }
+        /* It has gone with this answer, which was its last. */
+        log_event(LOG_WARNING, MESSAGE_ZYGOTE_FAILED, 0, NULL, "A zygote of runtime %s that another one had taken over from %s.", z->plan.runtime->key, why);
 }
 
 void zygote_renew(struct Zygote *z) {

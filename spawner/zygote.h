@@ -26,6 +26,7 @@ struct ZygoteFork {
         TAILQ_ENTRY(ZygoteFork) entry;
         bool queued;
         uint64_t number;
+        uint64_t process; /* by whom; set by zygote_fork */
         /* Once, from the event loop: the pid of a child of ours that nobody has looked at yet, or a negative errno. */
         void (*on_forked)(struct ZygoteFork *f, int error, const char *step, pid_t pid);
 };
@@ -41,7 +42,7 @@ bool zygote_want(struct Zygote *z);
 int zygote_fork(struct Zygote *z, struct ZygoteFork *f, struct ZygoteRequest *request, const int fds[ZYGOTE_FDS_]);
 /* on_forked is not called any more. */
 void zygote_withdraw(struct Zygote *z, struct ZygoteFork *f);
-/* It told something that is not so: it is killed, and another one takes over. */
-void zygote_distrust(struct Zygote *z, const char *why);
+/* Who made f told something that is not so: it is killed, and another one takes over if it served still. */
+void zygote_distrust(struct Zygote *z, const struct ZygoteFork *f, const char *why);
 /* Another one takes over as soon as it is ready. */
 void zygote_renew(struct Zygote *z);

@@ -135,13 +135,15 @@ def liar(what):
     zygote = socket.socket(fileno=3)
     zygote.recv(4096)
     zygote.send(READY.pack(0, b""))
-    pid = {"spawner": HOST, "itself": os.getpid(), "none": 0, "negative": -1, "far": 2 ** 22 - 1}.get(what)
+    pid = {"spawner": HOST, "itself": os.getpid(), "none": 0, "negative": -1, "far": 2 ** 22 - 1, "late": 0}.get(what)
     while True:
         data, fds, _, _ = socket.recv_fds(zygote, 4096, 16)
         if not data:
             return
         for fd in fds:
             os.close(fd)
+        if what == "late":
+            time.sleep(3)
         zygote.send(REPLY.pack(struct.unpack_from("<Q", data)[0], 0, pid if pid is not None else HOST + int(what), b""))
 
 

@@ -4,6 +4,7 @@ import ctypes
 import os
 import pathlib
 import re
+import signal
 import socket
 
 import pytest
@@ -91,3 +92,34 @@ def test_what_the_host_sees_of_a_zygote(daemon):
         open_files = machine.descriptors(pid)
         assert set(open_files) == {0, 1, 2, 3} and open_files[3].startswith("socket:"), open_files
         assert (proc / "oom_score_adj").read_text() == "1000\n"
+
+
+def runtime_of(zygote):
+    """Of a daemon of this file: rogue has no modules to preload, which are named last."""
+    return "rogue" if pathlib.Path(f"/proc/{zygote}/cmdline").read_bytes().endswith(b"\0--zygote\0") else "other"
+
+
+def test_the_successor_of_a_zygote_that_lies_late_goes_on(taken_over):
+    """Only who told it is killed: another one serves when the answer comes."""
+    daemon = taken_over("lie:late")
+
+    def rogues():
+        return {p for p in machine.children(daemon.spawner) if machine.is_zygote(p) and machine.program(p) and runtime_of(p) == "rogue"}
+
+    daemon.run("x", "rogue")  # it starts when it is wanted
+    first = wait_until(rogues, 20)
+    assert first and len(first) == 1, daemon.log
+    late, answered = [], daemon.log.count("named a process")
+
+    def asked():  # who comes before the zygote serves does not ask it
+        late.append(daemon.call("x", "rogue"))
+        return not wait_until(lambda: late[-1].of("started"), 1)
+    assert wait_until(asked, 20), daemon.log
+    daemon.process.send_signal(signal.SIGHUP)
+    both = wait_until(lambda: len(rogues()) == 2 and rogues(), 2)
+    assert both, daemon.log
+    assert wait_until(lambda: daemon.log.count("named a process") > answered, 10), daemon.log
+    for call in late:
+        call.wait()
+    assert wait_until(lambda: rogues() == both - first, 5), daemon.log
+    assert not wait_until(lambda: rogues() != both - first, 2), daemon.log
