@@ -65,7 +65,7 @@ static int step_privileges(const struct ZygoteProcess *p) {
 /* It sees the host's numbers of processes, since it has to join pid namespaces of cells, and may become whoever a cell belongs to: without this it
  * could stop or kill inits that are being made, and programs of other cells and runtimes. Its forks add their own of the same kind. */
 static int step_scope(const struct ZygoteProcess *p) {
-        return landlock_scope(p->landlock_abi);
+        return p->without & LAYER_BIT(LAYER_LANDLOCK) ? 0 : landlock_scope(p->landlock_abi); /* forks inherit it */
 }
 
 static int step_handlers(const struct ZygoteProcess *p) {
