@@ -288,7 +288,7 @@ static void take_config(struct Pool *p, const struct Config *config) {
                 if (config->pool && s->max < runtime->pool_max && p->stocked)
                         log_notice("Runtime %s has pool-max = %d from now on; the rest of it needs a restart of the spawner.", runtime->key, (int) s->max);
                 s->min = s->goal = s->least = MIN(runtime->pool_min, s->max);
-                s->warm = runtime->warm;
+                s->warm = own->runtimes[i].warm; /* as its cells go by; another one needs a restart */
                 left -= s->max;
                 config_limits(config, runtime, config_profile(config, runtime->profile), &s->limits);
                 limits_clamp(&s->limits, &runtime->caps);

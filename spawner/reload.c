@@ -15,7 +15,7 @@ static bool same_text(const char *a, const char *b) {
 static bool same_runtime(const struct Runtime *a, const struct Runtime *b) {
         return same_text(a->key, b->key) && same_text(a->exec, b->exec) && same_text(a->root, b->root) && same_text(a->code_name, b->code_name) &&
                strv_equal(a->args, b->args) && strv_equal(a->version_args, b->version_args) && strv_equal(a->env, b->env) &&
-               strv_equal(a->preload, b->preload) && a->zygote == b->zygote && a->runner == b->runner &&
+               strv_equal(a->preload, b->preload) && a->zygote == b->zygote && a->warm == b->warm && a->runner == b->runner &&
                a->read_only_workspace == b->read_only_workspace;
 }
 

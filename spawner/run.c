@@ -63,6 +63,8 @@ static const struct {
 };
 
 static void give_fd(struct RunFds *fds, Glovebox__Internal__Role role, int fd) {
+        if (fds->n == ELEMENTSOF(fds->fds))
+                abort(); /* a fault of ours: they are as many as there are roles, at most */
         fds->roles[fds->n] = role;
         fds->fds[fds->n++] = fd;
 }
@@ -459,6 +461,7 @@ int run_reap(struct Run *run, struct MainExit *ret) {
         /* The raw call: it tells the usage too. */
         if (syscall(SYS_waitid, P_PIDFD, run->pidfd, &info, WEXITED | WNOHANG, &usage) < 0) {
                 log_error_errno(errno, "Failed to wait for a main process: %m");
+                run->source = sd_event_source_disable_unref(run->source); /* or it would be told again and again */
                 return 0;
         }
         if (!has_ended(&info))

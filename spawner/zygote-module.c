@@ -13,7 +13,6 @@
 #include <linux/futex.h>
 #include <poll.h>
 #include <sched.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -30,7 +29,6 @@
 
 #define NICE_WHILE_WARMING 10
 #define EXIT_NOT_PLACED 125
-#define OWN_FILES_MAX "size=64m,nr_inodes=4096"
 
 _Static_assert(sizeof(struct ZygoteReady) == 4 + ZYGOTE_DETAIL_MAX, "the runner makes this one in Python");
 
@@ -138,15 +136,6 @@ static int find_thread(void) {
         return prctl(PR_GET_NAME, zygote.name, 0, 0, 0) < 0 || prctl(PR_SET_NAME, "glovebox-zygote", 0, 0, 0) < 0 ? -errno : 0;
 }
 
-/* Modules may want to write when they are imported. What they leave is the zygote's own, as its mount namespace is, and no cell's. */
-static int make_folders(void) {
-        static const char *const folders[] = {"/tmp", "/dev/shm", FACT_HOME};
-        for (size_t i = 0; i < ELEMENTSOF(folders); i++)
-                if (mount("tmpfs", folders[i], "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, OWN_FILES_MAX) < 0)
-                        return -errno;
-        return 0;
-}
-
 /* A process that its parent has left behind is then found by has_children(). */
 static int take_orphans(void) {
         return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0 ? -errno : 0;
@@ -159,7 +148,6 @@ static PyObject *zygote_setup(PyObject *self, PyObject *unused) {
         } parts[] = {
                 {"the spawner's setup", take_setup},
                 {"where the C library keeps a thread's number", find_thread},
-                {"a file system of its own", make_folders},
                 {"processes without a parent", take_orphans},
         };
         for (size_t i = 0; i < ELEMENTSOF(parts); i++) {

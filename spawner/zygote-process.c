@@ -13,12 +13,14 @@
 #include <sys/syscall.h>
 
 #include "common/probe.h"
+#include "spawner/facts.h"
 #include "spawner/privileges.h"
 #include "spawner/steps/steps.h"
 
 /* In the user namespace that owns the cells': joining a cell (SYS_ADMIN, SYS_CHROOT), and becoming its user without a way back. */
 #define CAPABILITIES (PRIVILEGE(SYS_ADMIN) | PRIVILEGE(SYS_CHROOT) | PRIVILEGE(SETUID) | PRIVILEGE(SETGID) | PRIVILEGE(SETPCAP))
 #define WORDS_BEFORE 2
+#define OWN_FILES_MAX "size=64m,nr_inodes=4096"
 
 static int step_rank(const struct ZygoteProcess *p) {
         struct sched_param parameter = {};
@@ -62,6 +64,15 @@ static int step_privileges(const struct ZygoteProcess *p) {
         return r;
 }
 
+/* Modules may want to write when they are imported. What they leave is the zygote's own, as its mount namespace is, and no cell's. */
+static int step_folders(const struct ZygoteProcess *p) {
+        static const char *const folders[] = {"/tmp", "/dev/shm", FACT_HOME};
+        for (size_t i = 0; i < ELEMENTSOF(folders); i++)
+                if (mount("tmpfs", folders[i], "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, OWN_FILES_MAX) < 0)
+                        return -errno;
+        return 0;
+}
+
 /* It sees the host's numbers of processes, since it has to join pid namespaces of cells, and may become whoever a cell belongs to: without this it
  * could stop or kill inits that are being made, and programs of other cells and runtimes. Its forks add their own of the same kind. */
 static int step_scope(const struct ZygoteProcess *p) {
@@ -90,7 +101,9 @@ static int take_descriptors(int socket) {
 
 int zygote_process_run(int socket, void *process) {
         const struct ZygoteProcess *p = process;
-        static int (*const steps[])(const struct ZygoteProcess *p) = {step_rank, step_join, step_unshare, step_privileges, step_scope, step_handlers};
+        static int (*const steps[])(const struct ZygoteProcess *p) = {
+                step_rank, step_join, step_unshare, step_folders, step_privileges, step_scope, step_handlers,
+        };
         static char *no_environment[] = {NULL};
         int r = 0;
         for (size_t i = 0; i < ELEMENTSOF(steps) && r >= 0; i++)

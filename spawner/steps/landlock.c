@@ -101,13 +101,18 @@ int landlock_abi(void) {
         return abi < 0 ? -errno : abi;
 }
 
+/* Every ruleset refuses to move files between folders unless it says otherwise, and forks inherit this one: so it says otherwise, from the root
+ * that cells have, too. Whoever is under a rule about files may not mount any more. */
 int landlock_scope(int abi) {
-        const struct Ruleset set = {.scoped = SCOPE_ABSTRACT_SOCKET | SCOPE_SIGNAL};
+        const struct Ruleset set = {.files = REFER, .scoped = SCOPE_ABSTRACT_SOCKET | SCOPE_SIGNAL};
         if (abi < 6)
                 return 0;
         _cleanup_close_ int fd = (int) syscall(SYS_landlock_create_ruleset, &set, sizeof set, 0);
+        int r = fd < 0 ? -errno : add_rule(fd, "/", REFER);
+        if (r < 0)
+                return r;
         unsigned flags = abi >= 7 ? NO_LOG_SAME_EXEC | NO_LOG_SUBDOMAINS : 0;
-        return fd < 0 || syscall(SYS_landlock_restrict_self, fd, flags) < 0 ? -errno : 0;
+        return syscall(SYS_landlock_restrict_self, fd, flags) < 0 ? -errno : 0;
 }
 
 int step_landlock(struct StepContext *c) {

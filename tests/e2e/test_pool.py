@@ -167,6 +167,7 @@ def test_an_interpreter_that_dies_just_before_its_run_is_nobodys_fault(pool):
         wait_until(lambda: False, 0.3)
         for pid in daemon.run_pids():
             os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: False, 0.3)  # they have ended
     finally:
         os.kill(daemon.spawner, signal.SIGCONT)
     call.wait()
@@ -255,3 +256,15 @@ def test_nothing_is_left_of_a_spawner_that_is_killed(pool):
     assert wait_until(lambda: daemon.spawner not in (0, old), 15)
     daemon.wait_serving()
     assert wait_until(lambda: len(cells(daemon)) == 2 and not daemon.cell_pids() & before, 20), daemon.log
+
+
+def test_another_warm_needs_a_restart(pool):
+    daemon = pool({"python": {"pool-min": 2, "pool-max": 4}})
+    assert wait_until(lambda: started(daemon.run("1", "python")) == "WARM", 20, 1), daemon.log
+    daemon.write_runtimes({"python": {"pool-min": 2, "pool-max": 4, "warm": "no"}})
+    os.kill(daemon.spawner, signal.SIGHUP)
+    assert wait_until(lambda: "taken over when the spawner is started again" in daemon.log, 10), daemon.log
+    wait_for_cells(daemon, 2)
+    for _ in range(3):
+        call = daemon.run("print(1)", "python")
+        assert (call.outcome, call.stdout) == ("COMPLETED", b"1\n"), daemon.log
