@@ -151,7 +151,8 @@ static int check_lists(const struct Runtime *r, struct Place *place) {
         if (r->preload && *r->preload && !r->zygote)
                 return place_fail(place, "'preload' needs a zygote, which imports the modules (zygote = yes)");
         if (r->pool_max > 0 && r->pool_max < r->pool_min)
-                return place_fail(place, "'pool-max' is below 'pool-min': %d is less than %d", (int) r->pool_max, (int) r->pool_min);
+                return place_fail(place, "'pool-max' is below 'pool-min': %d is less than %d; raise it, or leave it out: it is then pool-min", (int) r->pool_max,
+                                  (int) r->pool_min);
         if (!strv_contains(r->args, "{code}"))
                 return place_fail(place, "'args' has no word {code}, so that the code would never run; add it where its path belongs, as in: args = -u {code}");
         if (head_size(r) > JOB_HEAD_CONFIG_MAX)

@@ -124,7 +124,7 @@ static void process_on_ready(struct Process *p, struct ZygoteReady *ready) {
                 if ((unsigned char) *c < ' ' || *c == 0x7f)
                         *c = ' ';
         if (ready->error < 0) {
-                snprintf(why, sizeof why, "cannot preload what %s names (%s)", z->plan.runtime->file, ready->detail);
+                snprintf(why, sizeof why, "cannot preload what %s names (%s): install it for this interpreter, or take it out of preload", z->plan.runtime->file, ready->detail);
                 process_failed(p, why);
                 return;
         }
