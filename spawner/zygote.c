@@ -118,13 +118,14 @@ static int process_on_deadline(sd_event_source *s, uint64_t usec, void *userdata
 
 static void process_on_ready(struct Process *p, struct ZygoteReady *ready) {
         struct Zygote *z = p->zygote;
-        char why[ZYGOTE_DETAIL_MAX + 80];
+        char why[ZYGOTE_DETAIL_MAX + 320];
         ready->detail[ZYGOTE_DETAIL_MAX - 1] = 0;
         for (char *c = ready->detail; *c; c++)
                 if ((unsigned char) *c < ' ' || *c == 0x7f)
                         *c = ' ';
         if (ready->error < 0) {
-                snprintf(why, sizeof why, "cannot preload what %s names (%s): install it for this interpreter, or take it out of preload", z->plan.runtime->file, ready->detail);
+                snprintf(why, sizeof why, "cannot preload what %.200s names (%s): install it for this interpreter, or take it out of preload",
+                         z->plan.runtime->file, ready->detail);
                 process_failed(p, why);
                 return;
         }
