@@ -156,7 +156,7 @@ def cells(daemon):
 
 
 def cell_pids(daemon):
-    return pids_in(leaf for cell in cells(daemon) for leaf in cell.iterdir() if leaf.is_dir())
+    return pids_in(f for f in daemon.cgroup.folders() if "/cell-" in str(f))  # cells come and go meanwhile
 
 
 def children(daemon):
