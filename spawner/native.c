@@ -426,10 +426,16 @@ static int use_waiting(struct Native *n, struct RunFds *ret, const char **ret_st
 
 static int native_on_report(sd_event_source *s, int fd, uint32_t revents, void *userdata) {
         struct Native *n = userdata;
-        uint8_t record[JOB_HEADER_SIZE];
+        uint8_t record[JOB_HEADER_SIZE + 4 + RUN_STEP_MAX];
         ssize_t size = read(fd, record, sizeof record);
+        char failed[RUN_STEP_MAX + 1];
+        int error;
         n->report = sd_event_source_disable_unref(n->report);
         n->report_deadline = sd_event_source_disable_unref(n->report_deadline);
+        if (run_parse_failure(record, size, &error, failed)) {
+                native_spoiled(n, error, failed);
+                return 0;
+        }
         if (size != JOB_HEADER_SIZE || job_get_u32(record) != REPORT_READY || job_get_u32(record + 4) != 0) {
                 native_spoiled(n, -EPROTO, "warm up the interpreter");
                 return 0;

@@ -34,7 +34,7 @@ struct Pool {
         uint64_t allowed;        /* cells of all stocks together */
         struct Stock *stocks;    /* by the runtime's index in the world's config */
         usec_t taken;            /* when the last cell was */
-        bool stocked, stopped;
+        bool stopped;
         bool reviewed;           /* the review is due at some time */
         sd_event_source *timer, *review;
 };
@@ -89,16 +89,19 @@ static void drop(struct Stock *s, struct Cell *c) {
         count_ready(s);
 }
 
+static void stock_failed(struct Stock *s) {
+        s->pause = MIN(MAX(2 * s->pause, PAUSE_MIN), PAUSE_MAX);
+        s->not_before = now_monotonic() + s->pause;
+}
+
 static void pool_on_closed(void *userdata, struct Cell *c) {
         struct Pool *p = userdata;
         struct Stock *s = stock_of(p, c);
         bool failed = !c->orphan; /* orphans are those that were asked to go */
         drop(s, c);
         cell_free(c);
-        if (failed) {
-                s->pause = MIN(MAX(2 * s->pause, PAUSE_MIN), PAUSE_MAX);
-                s->not_before = now_monotonic() + s->pause;
-        }
+        if (failed)
+                stock_failed(s);
         pool_plan(p);
         p->on_closed(p->userdata);
 }
@@ -197,8 +200,7 @@ static int pool_on_timer(sd_event_source *source, uint64_t usec, void *userdata)
         if (best) {
                 int r = make_one(p, (unsigned) (best - p->stocks));
                 if (r < 0) {
-                        best->pause = MIN(MAX(2 * best->pause, PAUSE_MIN), PAUSE_MAX);
-                        best->not_before = now + best->pause;
+                        stock_failed(best);
                         if (log_limit_pass(&p->world->complaints))
                                 log_warning_errno(r, "Failed to make a cell ahead: %m");
                 }
@@ -285,8 +287,6 @@ static void take_config(struct Pool *p, const struct Config *config) {
                         continue;
                 }
                 s->max = config->pool ? MIN(runtime->pool_max, left) : 0;
-                if (config->pool && s->max < runtime->pool_max && p->stocked)
-                        log_notice("Runtime %s has pool-max = %d from now on; the rest of it needs a restart of the spawner.", runtime->key, (int) s->max);
                 s->min = s->goal = s->least = MIN(runtime->pool_min, s->max);
                 s->warm = own->runtimes[i].warm; /* as its cells go by; another one needs a restart */
                 left -= s->max;
@@ -305,10 +305,22 @@ static void retire_all(struct Pool *p) {
         }
 }
 
+/* What executions do without was decided at the start. */
+static void tell_cuts(const struct Pool *p, const struct Config *config) {
+        const struct Config *own = p->world->config;
+        for (size_t i = 0; i < own->n_runtimes && config->pool; i++) {
+                const struct Runtime *runtime = config_runtime(config, own->runtimes[i].key);
+                if (runtime && p->stocks[i].max < runtime->pool_max)
+                        log_notice("Runtime %s has pool-max = %d from now on; the rest of it needs a restart of the spawner.", runtime->key,
+                                   (int) p->stocks[i].max);
+        }
+}
+
 void pool_reload(struct Pool *p, const struct Config *config) {
         if (p->stopped)
                 return;
         take_config(p, config);
+        tell_cuts(p, config);
         retire_all(p);
         pool_plan(p);
 }
@@ -331,7 +343,6 @@ int pool_new(struct CellWorld *world, uint64_t max_cells, void (*on_closed)(void
                 r = sd_event_add_time(world->event, &p->review, CLOCK_MONOTONIC, USEC_INFINITY, USEC_PER_SEC, pool_on_review, p);
         if (r < 0)
                 return r;
-        p->stocked = true;
         pool_plan(p);
         *ret = TAKE_PTR(p);
         return 0;

@@ -17,11 +17,11 @@
 #include "spawner/cell.h"
 #include "spawner/limits/driver.h"
 #include "spawner/machine.h"
+#include "spawner/run.h"
 #include "spawner/steps/steps.h"
 
 #define PROBE_TIME (30 * USEC_PER_SEC)
 #define FREEZE_TIME (1 * USEC_PER_SEC)
-#define REPORT_STEP_MAX 64
 
 /* attack_limits expects these. */
 static const struct Limits probe_limits = {
@@ -41,7 +41,7 @@ struct Probe {
         size_t answer_size;
         bool is_complete, has_exited, is_closed;
         int error;
-        char step[REPORT_STEP_MAX + 1]; /* what failed; empty = nothing */
+        char step[RUN_STEP_MAX + 1]; /* what failed; empty = nothing */
 };
 
 /* Steps outside the table of steps whose failure is a layer's. The others concern no layer alone. */
@@ -142,15 +142,13 @@ static int begin_answers(struct Probe *p, const struct RunFds *fds) {
 
 /* A step that failed in the main process, as it says on its report pipe. */
 static void read_report(struct Probe *p) {
-        uint8_t record[JOB_HEADER_SIZE + 4 + REPORT_STEP_MAX];
-        ssize_t n = read(p->report, record, sizeof record);
-        if (n < JOB_HEADER_SIZE + 4 || job_get_u32(record) != REPORT_FAILED) {
+        uint8_t record[JOB_HEADER_SIZE + 4 + RUN_STEP_MAX];
+        char step[RUN_STEP_MAX + 1];
+        int error;
+        if (run_parse_failure(record, read(p->report, record, sizeof record), &error, step))
+                probe_fail(p, error, step);
+        else
                 probe_fail(p, -ECHILD, "the probe ended before it was done");
-                return;
-        }
-        char step[REPORT_STEP_MAX + 1] = "";
-        memcpy(step, record + JOB_HEADER_SIZE + 4, (size_t) n - JOB_HEADER_SIZE - 4);
-        probe_fail(p, -(int) job_get_u32(record + JOB_HEADER_SIZE), step);
 }
 
 static void probe_on_message(void *userdata, Glovebox__Internal__FromSpawner *m, const struct RunFds *fds) {

@@ -28,6 +28,7 @@
 /* Below this a run gets a new interpreter: one that waits may have used more already. */
 #define MEMORY_OF_WAITING (64 * MIB)
 #define STRANGERS_PER_LOOK 256
+#define ERRNO_MAX 4095
 #define LATE_HEAD_MAX (16 * KIB) /* beside a head that may not have been read yet: both fit into the pipe */
 
 /* inside: the end that the cell gets; 0 = it reads, 1 = it writes. */
@@ -427,6 +428,19 @@ void run_usage(const struct Run *run, struct LeafUsage *ret) {
         for (size_t i = 0; i < ELEMENTSOF(pressures); i++)
                 if (read_role(run, pressures[i].role, text, sizeof text))
                         *pressures[i].to = leaf_usage_parse_pressure(text);
+}
+
+int run_parse_failure(const uint8_t *record, ssize_t size, int *ret_error, char ret_step[RUN_STEP_MAX + 1]) {
+        if (size < JOB_HEADER_SIZE + 4 || job_get_u32(record) != REPORT_FAILED)
+                return 0;
+        size_t n = MIN((size_t) size - JOB_HEADER_SIZE - 4, (size_t) RUN_STEP_MAX);
+        for (size_t i = 0; i < n; i++) {
+                uint8_t c = record[JOB_HEADER_SIZE + 4 + i];
+                ret_step[i] = c >= ' ' && c < 0x7f ? (char) c : '?';
+        }
+        ret_step[n] = 0;
+        *ret_error = -(int) MIN(job_get_u32(record + JOB_HEADER_SIZE), (uint32_t) ERRNO_MAX);
+        return 1;
 }
 
 void run_give(struct Run *run, struct RunFds *ret) {

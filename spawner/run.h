@@ -54,6 +54,9 @@ int run_begin_fork(struct Run *r, const struct RunSetup *setup, const struct Run
 bool run_may_change(const struct Run *r, const struct RunSetup *setup, const struct RunSpec *spec);
 /* Main waits: what this run has otherwise than main was started for is changed. 0 = some of it cannot be, 1 = it is as it should be. */
 int run_change(struct Run *r, const struct RunSetup *setup, const struct RunSpec *spec, const char **ret_step);
+#define RUN_STEP_MAX 64
+/* Of the record of a main process that could not be started: 1, a negative errno and the step, as the log may have it; 0 = it is another record. */
+int run_parse_failure(const uint8_t *record, ssize_t size, int *ret_error, char ret_step[RUN_STEP_MAX + 1]);
 /* What main has used so far; what cannot be read is 0. */
 void run_usage(const struct Run *r, struct LeafUsage *ret);
 /* The descriptors for the server become the caller's. */

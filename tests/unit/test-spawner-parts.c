@@ -15,6 +15,7 @@
 #include "common/util.h"
 #include "common/wire.h"
 #include "inside/records.h"
+#include "spawner/run.h"
 #include "spawner/cell.h"
 #include "spawner/job.h"
 #include "spawner/limits/leaf.h"
@@ -245,6 +246,26 @@ static void test_records_are_strict(void **state) {
         assert_int_equal(one_record(JOB_TIMEZONE, 256, ""), -EBADMSG);
         assert_int_equal(one_record(JOB_END, 1, "x"), -EBADMSG);
         assert_int_equal(one_record(JOB_ARG, 200, "abc"), -ENODATA);
+}
+
+static void test_failures_of_starts(void **state) {
+        uint8_t record[JOB_HEADER_SIZE + 4 + 6];
+        char step[RUN_STEP_MAX + 1] = "";
+        int error = 0;
+        job_put_header(record, REPORT_FAILED, 4 + 6);
+        memcpy(record + JOB_HEADER_SIZE, (uint8_t[]) {2, 0, 0, 0}, 4);
+        memcpy(record + JOB_HEADER_SIZE + 4, "co\nde\x80", 6);
+        assert_int_equal(run_parse_failure(record, sizeof record, &error, step), 1);
+        assert_int_equal(error, -ENOENT);
+        assert_string_equal(step, "co?de?");
+        assert_int_equal(run_parse_failure(record, JOB_HEADER_SIZE + 3, &error, step), 0);
+        assert_int_equal(run_parse_failure(record, -1, &error, step), 0);
+        memset(record + JOB_HEADER_SIZE, 0xff, 4);
+        assert_int_equal(run_parse_failure(record, JOB_HEADER_SIZE + 4, &error, step), 1);
+        assert_int_equal(error, -4095);
+        assert_string_equal(step, "");
+        job_put_header(record, REPORT_READY, 0);
+        assert_int_equal(run_parse_failure(record, sizeof record, &error, step), 0);
 }
 
 static void test_states(void **state) {
@@ -543,7 +564,7 @@ int main(void) {
                 cmocka_unit_test(test_hurry),
                 cmocka_unit_test(test_slots),           cmocka_unit_test(test_range),
                 cmocka_unit_test(test_job_head),        cmocka_unit_test(test_job_head_is_bounded),
-                cmocka_unit_test(test_records_are_strict), cmocka_unit_test(test_states),
+                cmocka_unit_test(test_records_are_strict), cmocka_unit_test(test_failures_of_starts), cmocka_unit_test(test_states),
                 cmocka_unit_test(test_waiting),         cmocka_unit_test(test_waiting_decides),
                 cmocka_unit_test(test_message_bounds), cmocka_unit_test(test_message_with_its_run),
                 cmocka_unit_test(test_message_with_a_job),  cmocka_unit_test(test_message_garbage),
