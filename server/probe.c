@@ -39,17 +39,19 @@ static struct Probe *probe_free(struct Probe *p) {
 }
 DEFINE_CLEANUP(struct Probe *, probe_free)
 
-/* The cell goes in the background. */
+/* The cell goes in the background. Until it is gone none is probed: one of the spawner's cells is kept for probes, not two. */
 static void probe_end(struct Probe *p) {
         struct Executions *x = p->owner;
 
         p->status = NULL;
         p->deadline = sd_event_source_disable_unref(p->deadline);
         x->probe = NULL;
-        if (p->lease)
-                lease_close(p->lease);
-        else
+        if (!p->lease) {
                 probe_free(p);
+                return;
+        }
+        x->probes_going++;
+        lease_close(p->lease);
 }
 
 static void probe_failed(struct Probe *p, const char *why) {
@@ -138,7 +140,7 @@ static void probe_on_failed(const struct LeaseFailure *f, void *userdata) {
         if (p->status && f->error == ERANGE && probe_put_off(p, CAPS_PATIENCE) >= 0)
                 return; /* above the spawner's caps */
         if (p->status && f->error == EBUSY && probe_put_off(p, PROBES_PATIENCE) >= 0)
-                return; /* all of its cells are there, the one of the probe before among them, which is still being taken down */
+                return; /* all of its cells are there */
         const char *text = f->error ? strerrordesc_np(f->error) : "";
         bool twice = streq(f->detail, text);
 
@@ -184,14 +186,18 @@ static void probe_on_words(const char *what, void *userdata) {
 
 static void probe_on_closed(const char *left, void *userdata) {
         struct Probe *p = userdata;
+        struct Executions *x = p->owner;
 
         p->lease = NULL;
         if (!isempty(left))
                 log_error("The cell of a probe is not completely gone: %s", left);
-        if (p->status)
+        if (p->status) {
                 probe_failed(p, "its cell was lost");
-        else
-                probe_free(p);
+                return;
+        }
+        probe_free(p);
+        x->probes_going--;
+        probe_next(x);
 }
 
 static const struct LeaseCallbacks callbacks = {
@@ -235,6 +241,8 @@ void probe_next(struct Executions *x) {
         for (size_t i = 0; i < x->n_runtimes; i++) {
                 if (x->runtimes[i].probe != PROBE_WANTED)
                         continue;
+                if (x->probes_going > 0)
+                        return; /* probe_on_closed goes on */
                 int r = probe_start(x, &x->runtimes[i]);
                 if (r >= 0)
                         return;

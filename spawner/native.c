@@ -487,7 +487,7 @@ static void native_on_forked(struct ZygoteFork *f, int error, const char *step, 
         bool forked = error >= 0;
         if (forked)
                 error = run_take_fork(&n->run, &setup, pid, &step);
-        if (forked && (error == -EPERM || error == -ESRCH))
+        if (forked && error == -EPERM)
                 zygote_distrust(zygote_of(n), &n->fork, "named a process that is none of its own, and is killed");
         if (error < 0) {
                 fork_failed(n);

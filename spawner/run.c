@@ -340,9 +340,11 @@ static int look_at_fork(const struct RunSetup *setup, pid_t pid, int pidfd) {
 
 int run_take_fork(struct Run *run, const struct RunSetup *setup, pid_t pid, const char **ret_step) {
         *ret_step = "look at the forked process";
-        _cleanup_close_ int pidfd = pid > 0 ? (int) syscall(SYS_pidfd_open, pid, 0) : -1;
-        if (pidfd < 0)
-                return pid > 0 ? -errno : -EPERM;
+        if (pid <= 0)
+                return -EPERM;
+        _cleanup_close_ int pidfd = (int) syscall(SYS_pidfd_open, pid, 0);
+        if (pidfd < 0) /* a child of ours could at worst not be opened; a stranger, or a thread, has many errors, by the kernel's version */
+                return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? -errno : -EPERM;
         int r = look_at_fork(setup, pid, pidfd);
         if (r < 0)
                 return r;

@@ -7,6 +7,7 @@ import os
 import socket
 import struct
 import sys
+import threading
 import time
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -131,11 +132,17 @@ ATTACKS = {
 }
 
 
+def thread():
+    other = threading.Thread(target=time.sleep, args=(60,), daemon=True)
+    other.start()
+    return other.native_id
+
+
 def liar(what):
     zygote = socket.socket(fileno=3)
     zygote.recv(4096)
     zygote.send(READY.pack(0, b""))
-    pid = {"spawner": HOST, "itself": os.getpid(), "none": 0, "negative": -1, "far": 2 ** 22 - 1, "late": 0}.get(what)
+    pid = {"spawner": HOST, "itself": os.getpid(), "none": 0, "negative": -1, "far": 2 ** 22 - 1, "late": 0, "thread": thread()}.get(what)
     while True:
         data, fds, _, _ = socket.recv_fds(zygote, 4096, 16)
         if not data:

@@ -14,7 +14,7 @@ from kit.machine import wait_until
 
 HERE = pathlib.Path(__file__).resolve().parent
 # Also the pids of the spawner's own helpers, which are its children as the zygote's are.
-LIES = ["spawner", "itself", "none", "negative", "far", *[str(n) for n in range(1, 5)]]
+LIES = ["spawner", "itself", "none", "negative", "far", "thread", *[str(n) for n in range(1, 5)]]
 
 
 @pytest.fixture

@@ -350,10 +350,13 @@ class Daemon:
         """The records from byte `start` on; every line must be one JSON object."""
         if not self.audit_file.exists():
             return []
-        with open(self.audit_file, "rb") as file:
-            file.seek(start)
-            data = file.read()
-        assert not data or data.endswith(b"\n"), "a torn line in the audit file"
+        def whole():
+            with open(self.audit_file, "rb") as file:
+                file.seek(start)
+                data = file.read()
+            return (data,) if not data or data.endswith(b"\n") else None
+        data, = wait_until(whole, 2) or (None,)  # a line across two pages may be seen half written
+        assert data is not None, "a torn line in the audit file"
         records = [json.loads(line) for line in data.decode().split("\n")[:-1]]
         assert all(isinstance(r, dict) for r in records)
         return records
