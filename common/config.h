@@ -35,7 +35,7 @@ struct Runtime {
         char *code_name;      /* the code's name in the workspace: "main.py"; required */
         char *profile;        /* default empty: the server's defaults */
         uint64_t pool_min, pool_max; /* cells that are kept ready: the fewest, and as many as demand may make it; default 0 and pool_min */
-        bool warm;            /* in them the interpreter waits, started ahead; needs a runner; default no */
+        bool warm;            /* in them a process waits: the runner, started ahead, or else what becomes the program; default no */
         bool zygote;          /* interpreters are forked from one that has loaded what is common to all; needs a runner; default no */
         char **preload;       /* modules that the zygote imports; default none */
         char **env_at_start;  /* names of variables that the interpreter reads when it starts, with a final "*": that begin so; a request

@@ -2,9 +2,9 @@
  *
  * A record is an 8-byte header (type and length, both 32-bit little-endian) and `length` bytes. Simple enough that a runner in
  * any language reads it with its standard library. The spawner writes the head (from its runtime config), then the server the
- * body; glovebox-start reads up to JOB_END, and a runner the rest, up to JOB_RUNNER_END. Where the head says JOB_WAIT, the interpreter is
- * started (or forked) before there is a body: glovebox-start stops at JOB_HEAD_END, and the runner does its part of the body, too. A record
- * longer than JOB_RECORD_MAX, one of an unknown type, or end of file before JOB_END ends the start with an error. */
+ * body; glovebox-start reads up to JOB_END, and a runner the rest, up to JOB_RUNNER_END. Where the head says JOB_WAIT, all this is
+ * started before there is a body. Then a runner, which is started (or forked) at JOB_HEAD_END, does glovebox-start's part of the body,
+ * too. A record longer than JOB_RECORD_MAX, one of an unknown type, or end of file before JOB_END ends the start with an error. */
 #pragma once
 
 #include "common/util.h"
@@ -43,8 +43,8 @@ enum JobType {
         JOB_RUNNER_END,
         /* head: */
         JOB_READ_ONLY,        /* empty: the program may not write to the workspace */
-        JOB_WAIT,             /* empty: the interpreter starts now; the runner is called with --wait={code's path} instead of {code}, says
-                                 REPORT_READY once it is warm, and takes the body when it comes */
+        JOB_WAIT,             /* empty: a runner is started now, called with --wait={code's path} instead of {code}, says REPORT_READY once it is
+                                 warm, and takes the body when it comes. Without one glovebox-start waits so, and then starts the program */
         /* by the spawner after the head of a job that waited, before the body; beside JOB_ENV for what has changed since: */
         JOB_MERGE_STREAMS,    /* empty: what goes to stderr goes to stdout */
         JOB_TYPE_MAX_,
@@ -53,7 +53,7 @@ enum JobType {
 enum ReportType {
         REPORT_FAILED = 1,    /* errno (32-bit little-endian), then the step's name: what went wrong before the program started */
         REPORT_FILE,          /* a stamp (common/collect.h) of the code's file, then of each JOB_FILE, in their order: as they were written */
-        REPORT_READY,         /* empty: the interpreter waits for a job (JOB_WAIT). For the spawner, before the server has the pipe */
+        REPORT_READY,         /* empty: it waits for a job (JOB_WAIT). For the spawner, before the server has the pipe */
         REPORT_TYPE_MAX_,
 };
 

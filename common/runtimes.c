@@ -142,11 +142,11 @@ static int check_names(const struct Runtime *r, struct Place *place) {
 static int check_lists(const struct Runtime *r, struct Place *place) {
         if (r->import_allowed && !r->runner)
                 return place_fail(place, "'import-allowed' needs a runner, which checks imports, and this runtime has none (runner = yes)");
-        if ((r->warm || r->zygote) && !r->runner)
-                return place_fail(place, "'%s' needs a runner, which can wait for its job, and this runtime has none (runner = yes)", r->warm ? "warm" : "zygote");
-        /* glovebox-start takes the right to write away behind the job's files, and an interpreter that waits has taken its place by then; a fork can
+        if (r->zygote && !r->runner)
+                return place_fail(place, "'zygote' needs a runner that can be forked (the library's python/runner.py), and this runtime has none (runner = yes)");
+        /* glovebox-start takes the right to write away behind the job's files, and a runner that waits has taken its place by then; a fork can
          * do it itself. */
-        if (r->warm && r->read_only_workspace && !r->zygote)
+        if (r->warm && r->runner && r->read_only_workspace && !r->zygote)
                 return place_fail(place, "'warm' with read-only-workspace = yes needs a zygote: zygote = yes if the runner can (Python), else warm = no");
         if (r->preload && *r->preload && !r->zygote)
                 return place_fail(place, "'preload' needs a zygote, which imports the modules (zygote = yes)");

@@ -5,6 +5,7 @@
  *
  *      { ERROR_… } VALUE_INVALID                                      nothing ran
  *      VALUE_STARTED { displays } { ERROR_… ERROR_END } { value }     in any order; of several errors, values or notes the last whole one counts
+ *      [VALUE_OVER]
  *
  * A display: DISPLAY, DISPLAY_DATA…, DISPLAY_END, with nothing of another kind between. A value: VALUE_JSON…, VALUE_END; or VALUE_ERROR.
  * A record of an unknown type, too long, or out of its place ends the reading: what came before counts, and the pipe is closed.
@@ -42,5 +43,7 @@ enum ValueRecord {
         DISPLAY_DATA,         /* a piece of its bytes */
         DISPLAY_END,          /* empty; or one byte, 1 = what should be here did not fit and is left out, which limits_hit then tells */
         VALUE_NOTE,           /* one sentence that Result.message ends with: "main was not called: …" */
+        VALUE_OVER,           /* one byte, the exit status: the program has ended, and its process waits to be killed, with nothing left to
+                                 say. The last record. Nobody then has to wait until the kernel has taken its memory apart */
         VALUE_RECORD_MAX_,
 };

@@ -1,8 +1,10 @@
 /* glovebox-start: the first program of an execution. It runs as the cell's user with no right the code will not have too: reads the
  * job from descriptor 3, writes code and files into the workspace, sets environment and folder, and becomes the interpreter.
  * What fails is told on descriptor 4, and before that how the files were when it had written them; end of file there without a failure means that
- * the program runs. A runner keeps descriptor 3, with the rest of the job, and 5, for the value. Where the runner is to wait for its job, only the
- * head has come: the runner does the rest, and keeps 4 as well. */
+ * the program runs. A runner keeps descriptor 3, with the rest of the job, and 5, for the value.
+ *
+ * Where the job is to be waited for, only its head has come. A runner is started at once, to wait itself and do the rest, and keeps 4 as well. For a
+ * program without one it is this process that waits. */
 #include <fcntl.h>
 
 #include "inside/take-job.h"
@@ -25,10 +27,17 @@ static int run(void) {
         int r = take_job_head(&job);
         if (r < 0)
                 return r;
-        /* An interpreter cannot be told of a read-only workspace, in which it has yet to write the code. */
-        if (job.waits && (!job.runner || job.read_only))
-                return -EINVAL;
-        if (!job.waits)
+        /* A runner cannot be told of a read-only workspace, in which it has yet to write the code. */
+        if (job.waits && job.runner)
+                return job.read_only ? -EINVAL : become_program();
+        if (job.waits) {
+                job.step = "wait for a job";
+                r = take_job_ready();
+                if (r >= 0)
+                        r = take_job_await();
+                job.waits = false;
+        }
+        if (r >= 0)
                 r = take_job_body(&job);
         return r < 0 ? r : become_program();
 }

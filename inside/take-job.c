@@ -3,6 +3,7 @@
 #include "inside/take-job.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -205,7 +206,7 @@ static int on_head_end(struct TakenJob *j) {
         if (!j->exec)
                 return -EINVAL;
         char *code = j->code_path;
-        if (code && j->waits && keep_into(j, &code, "--wait=", code, strlen(code)) < 0)
+        if (code && j->waits && j->runner && keep_into(j, &code, "--wait=", code, strlen(code)) < 0)
                 return -E2BIG;
         for (size_t i = 1; i < j->n_args; i++)
                 if (code && streq(j->args[i], "{code}"))
@@ -309,6 +310,21 @@ static int report_files(struct TakenJob *j) {
                 left -= (size_t) n;
         }
         return 0;
+}
+
+int take_job_ready(void) {
+        uint8_t record[JOB_HEADER_SIZE];
+        job_put_header(record, REPORT_READY, 0);
+        return write(JOB_REPORT_FD, record, sizeof record) == (ssize_t) sizeof record ? 0 : -errno;
+}
+
+int take_job_await(void) {
+        struct pollfd p = {.fd = JOB_FD, .events = POLLIN};
+        int r;
+        do
+                r = ppoll(&p, 1, NULL, NULL);
+        while (r < 0 && errno == EINTR);
+        return r < 0 ? -errno : 0;
 }
 
 static int read_part(struct TakenJob *j, enum RecordPart part) {

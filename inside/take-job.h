@@ -33,6 +33,10 @@ struct TakenJob {
 
 /* args[0] is exec, then the runtime's. */
 int take_job_head(struct TakenJob *j);
+/* Between head and body, of one that waits: tells the spawner so; */
+int take_job_ready(void);
+/* and comes back when there is a body. Until then nothing is made of the job: another process may get it, in the same workspace. */
+int take_job_await(void);
 /* Instead of the head, which glovebox-start has read: of it only the code's path is left, whose folder is the workspace. args begins with the
  * caller's. */
 int take_job_waiting(struct TakenJob *j, const char *code_path);

@@ -4,6 +4,9 @@
 #include "common/log.h"
 
 #define STOP_DEADLINE (10 * USEC_PER_SEC)
+#define STILL_PAUSE (USEC_PER_MSEC / 2) /* between looks whether a program that is over is frozen; */
+#define STILL_PATIENCE (50 * USEC_PER_MSEC)
+#define TOLD_DEADLINE (2 * USEC_PER_SEC) /* of what the spawner says to lease_main_over */
 
 static void fill_outputs(struct Execution *e, struct AuditOutput outputs[2]) {
         for (enum Stream s = STREAM_STDOUT; s < STREAM_MAX_; s++) {
@@ -182,6 +185,30 @@ static void give_back(struct Execution *e) {
                 lease_close(lease);
 }
 
+void execution_on_main_told(struct Execution *e) {
+        e->finishing = false;
+        e->main_exited = true;
+        e->deadline = sd_event_source_disable_unref(e->deadline);
+        give_back(e);
+}
+
+static int execution_on_told_deadline(sd_event_source *source, uint64_t usec, void *userdata) {
+        struct Execution *e = userdata;
+
+        log_event(LOG_ERR, MESSAGE_SPAWNER_LATE, 0, e->id, "The spawner did not tell the end of the main process in time; its own word counts");
+        execution_on_main_told(e);
+        return 0;
+}
+
+/* All is there. What the spawner tells of a program that is over has mostly come by now. */
+static void finish_or_wait(struct Execution *e) {
+        if (e->main_over && !e->main_exited && e->lease &&
+            execution_timer(e, &e->deadline, now_monotonic() + TOLD_DEADLINE, execution_on_told_deadline) >= 0)
+                e->finishing = true;
+        else
+                give_back(e);
+}
+
 /* Whether anybody wants to know of its files, and they can be seen. */
 static bool wants_files(const struct Execution *e) {
         bool nobody = e->trigger == TRIGGER_CANCEL && (e->cancel_reason == CANCEL_CLIENT_GONE || e->cancel_reason == CANCEL_SHUTDOWN);
@@ -207,7 +234,7 @@ static int ask_for_files(struct Execution *e) {
 
 /* Everything it said has been read. Then come its files. */
 static void on_drained(struct Execution *e) {
-        if (e->state != EXECUTION_DRAINING || !e->output_drained || !e->values_drained)
+        if (e->state != EXECUTION_DRAINING || e->finishing || !e->output_drained || !e->values_drained)
                 return;
         if (wants_files(e)) {
                 int r = ask_for_files(e);
@@ -216,7 +243,7 @@ static void on_drained(struct Execution *e) {
                 log_full(LOG_ERR, r, e->id, "Failed to ask for the files of the cell: %m");
                 e->files.truncated = true;
         }
-        give_back(e);
+        finish_or_wait(e);
 }
 
 void execution_on_output_drained(void *userdata) {
@@ -233,8 +260,8 @@ void execution_on_values_drained(void *userdata) {
 
 void execution_on_files(void *userdata) {
         struct Execution *e = userdata;
-        if (e->state == EXECUTION_DRAINING)
-                give_back(e);
+        if (e->state == EXECUTION_DRAINING && !e->finishing)
+                finish_or_wait(e);
 }
 
 /* Nothing of the run can act any more. */
@@ -275,11 +302,35 @@ void execution_stop_timers(struct Execution *e) {
         idle_stop(&e->idle);
 }
 
+void execution_on_main_over(uint8_t status, void *userdata) {
+        struct Execution *e = userdata;
+
+        /* Its report may not have been looked at. */
+        if (e->state == EXECUTION_LEASING && e->report >= 0)
+                execution_read_report(e);
+        /* If the spawner cannot be asked, it will tell: the process does not wait for long. */
+        if (e->state != EXECUTION_RUNNING || e->main_exited || lease_main_over(e->lease, status) < 0)
+                return;
+        e->main_over = true;
+        e->main_status = status;
+        execution_trigger(e, TRIGGER_EXIT);
+}
+
+static int execution_on_still(sd_event_source *source, uint64_t usec, void *userdata) {
+        execution_stop(userdata);
+        return 0;
+}
+
 /* Freeze, or, when that does not come at once, kill: in both cases nothing writes any more. */
 void execution_stop(struct Execution *e) {
         bool has_cgroup = e->evidence.fds[EVIDENCE_EVENTS] >= 0;
+        bool is_still = !e->lease || !has_cgroup || evidence_freeze(&e->evidence) > 0;
 
-        if (!e->lease || !has_cgroup || evidence_freeze(&e->evidence) > 0 || lease_end(e->lease) < 0) {
+        /* It does nothing any more, and on a busy machine waits to be frozen: what it has used is in the files only then. */
+        if (!is_still && e->main_over && now_monotonic() - e->ended < STILL_PATIENCE &&
+            execution_timer(e, &e->deadline, now_monotonic() + STILL_PAUSE, execution_on_still) >= 0)
+                return;
+        if (is_still || lease_end(e->lease) < 0) {
                 execution_collect(e);
                 return;
         }

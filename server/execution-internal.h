@@ -89,6 +89,8 @@ struct Execution {
         struct LeaseFailure failure;
         char waiting_for[128];
         bool output_drained, values_drained;
+        bool main_over; /* it said so: the spawner tells main_exited soon */
+        bool finishing; /* all but that is there */
         bool collected, main_exited, main_signaled, init_killed;
         int main_status;
         uint64_t max_rss; /* of the main process */
@@ -209,6 +211,9 @@ void execution_audit(struct Execution *e, bool end);
 void execution_on_output_drained(void *userdata);
 void execution_on_values_drained(void *userdata);
 void execution_on_files(void *userdata);
+/* The program says that it is over; and: the spawner has told how the main process ended, for which alone all waited (finishing). */
+void execution_on_main_over(uint8_t status, void *userdata);
+void execution_on_main_told(struct Execution *e);
 
 /* executions.c */
 void executions_tell_ready(struct Executions *x);

@@ -139,6 +139,7 @@ static int create(struct Executions *x, const struct Caller *caller, const struc
                 return r;
         value_pipe_init(&e->values, &e->log, &x->values, e->limits.value_bytes, e->limits.content_bytes);
         e->values.on_drained = execution_on_values_drained;
+        e->values.on_over = execution_on_main_over;
         files_init(&e->files, &e->log);
         e->files.on_done = execution_on_files;
         e->values.userdata = e->files.userdata = e;

@@ -189,7 +189,7 @@ static void lease_on_failed(const struct LeaseFailure *failure, void *userdata) 
 
 static void lease_on_full(void *userdata) {
         struct Execution *e = userdata;
-        if (e->state == EXECUTION_LEASING || e->state == EXECUTION_RUNNING)
+        if (e->state == EXECUTION_LEASING || e->state == EXECUTION_RUNNING || (e->main_over && !e->main_exited))
                 e->result.limits_hit |= 1u << LIMIT_HIT_WORKSPACE;
 }
 
@@ -211,6 +211,10 @@ static void lease_on_exited(bool signaled, int status, uint64_t max_rss, void *u
         e->main_signaled = signaled;
         e->main_status = status;
         e->max_rss = max_rss;
+        if (e->finishing) {
+                execution_on_main_told(e);
+                return;
+        }
         if (e->state != EXECUTION_LEASING) {
                 execution_trigger(e, TRIGGER_EXIT);
                 return;
@@ -247,7 +251,9 @@ static void lease_on_closed(const char *left, void *userdata) {
         if (e->state == EXECUTION_FINISHED) {
                 execution_release_place(e);
                 execution_unref(e);
-        } else if (e->state == EXECUTION_DRAINING)
+        } else if (e->finishing)
+                execution_on_main_told(e);
+        else if (e->state == EXECUTION_DRAINING)
                 execution_collect(e);
 }
 

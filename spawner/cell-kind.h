@@ -58,7 +58,7 @@ struct RunFds {
         size_t n;
         int fds[24];
         Glovebox__Internal__Role roles[24];
-        bool warm; /* they are of an interpreter that has waited, */
+        bool waited; /* they are of a main process that was there before, */
         struct LeafUsage before; /* and that has used this by then */
 };
 
@@ -99,6 +99,8 @@ struct CellKind {
         bool (*is_full)(struct Cell *c);
         /* Finds out what the run's processes wait for; cell_on_waiting is called once, later or from inside. */
         void (*ask_waiting)(struct Cell *c);
+        /* The main process says that it is over, with this status, and waits to be killed. cell_on_main_exit is called once, later or from inside. */
+        int (*main_over)(struct Cell *c, uint8_t status);
         /* Ends everything; cell_on_destroyed is called once, later or from inside. */
         void (*destroy)(struct Cell *c);
         /* Frees what it keeps for the cell; the last call. */

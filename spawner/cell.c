@@ -80,7 +80,8 @@ static void cell_fail(struct Cell *c, int error, const char *step) {
 /* The numbers of glovebox.v1.Start. */
 static uint32_t start_kind(const struct Cell *c, const struct RunFds *fds) {
         enum { COLD = 1, READY, WARM };
-        return fds->warm ? WARM : c->pooled ? READY : COLD;
+        bool runner = c->world->config->runtimes[c->runtime].runner; /* else only what becomes the program has waited */
+        return fds->waited && runner ? WARM : c->pooled ? READY : COLD;
 }
 
 /* Behind the head the pipe has room for it. Never waiting all the same, since whoever reads is in the cell. */
@@ -112,7 +113,7 @@ void cell_on_started(struct Cell *c, int error, const char *step, const struct R
         m.run = c->run.number;
         m.start = start_kind(c, fds);
         Glovebox__Internal__LeafUsage before = GLOVEBOX__INTERNAL__LEAF_USAGE__INIT;
-        if (fds->warm) {
+        if (fds->waited) {
                 const struct LeafUsage *u = &fds->before;
                 before.cpu_user_usec = u->cpu_user;
                 before.cpu_system_usec = u->cpu_system;
@@ -258,7 +259,7 @@ void cell_start_run(struct Cell *c, const struct RunSpec *run) {
                 return;
         }
         c->has_run = true;
-        c->told_full = false;
+        c->told_full = c->told_exit = false;
         c->run = *run;
         c->run.job = NULL;
         free(c->job);
@@ -316,6 +317,18 @@ void cell_on_waiting(struct Cell *c, const char *words) {
                 tell_waiting(c, c->run.number, words);
 }
 
+void cell_main_over(struct Cell *c, uint64_t run, uint8_t status) {
+        if (c->state >= CELL_CLOSING)
+                return;
+        if (c->state != CELL_RUNNING || run != c->run.number) {
+                cell_confused(c, "MainOver");
+                return;
+        }
+        int r = c->told_exit ? 0 : c->kind->main_over(c, status);
+        if (r < 0)
+                cell_fail(c, r, "end of the main process");
+}
+
 void cell_close(struct Cell *c) {
         if (c->state < CELL_CLOSING)
                 cell_begin_closing(c);
@@ -324,8 +337,9 @@ void cell_close(struct Cell *c) {
 void cell_on_main_exit(struct Cell *c, const struct MainExit *e) {
         if (e->init_died)
                 cell_on_lost(c);
-        if (c->state != CELL_RUNNING && c->state != CELL_ENDING)
+        if (c->told_exit || (c->state != CELL_RUNNING && c->state != CELL_ENDING))
                 return;
+        c->told_exit = true;
         Glovebox__Internal__MainExited m = GLOVEBOX__INTERNAL__MAIN_EXITED__INIT;
         m.cell = c->id;
         m.run = c->run.number;

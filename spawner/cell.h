@@ -44,7 +44,7 @@ struct Cell {
         bool has_run, lost;
         bool pooled;                   /* it was made before anyone asked for it */
         bool warming;                  /* its interpreter has been started ahead, and does not wait yet */
-        bool told_full;                /* of this run */
+        bool told_full, told_exit;     /* of this run */
         struct RunSpec run;            /* the waiting or current one */
         uint8_t *job;                  /* of it, until it has started; NULL: the server writes it */
         struct Wait ending;
@@ -73,6 +73,7 @@ void cell_look_for_room(struct Cell *c);
 void cell_start_run(struct Cell *c, const struct RunSpec *run);
 void cell_end_run(struct Cell *c, uint64_t run);
 void cell_ask_waiting(struct Cell *c, uint64_t run);
+void cell_main_over(struct Cell *c, uint64_t run, uint8_t status);
 void cell_close(struct Cell *c);
 /* The run asked for is not allowed: the cell fails. */
 void cell_refuse_run(struct Cell *c, int error, const char *step);

@@ -145,6 +145,12 @@ static int on_ask_waiting(struct Context *c, const ToSpawner *m) {
         return c->handler->ask_waiting(c->handler->userdata, m->ask_waiting->cell, m->ask_waiting->run);
 }
 
+static int on_main_over(struct Context *c, const ToSpawner *m) {
+        if (m->main_over->status > UINT8_MAX)
+                return refuse(c, "an exit status above 255");
+        return c->handler->main_over(c->handler->userdata, m->main_over->cell, m->main_over->run, (uint8_t) m->main_over->status);
+}
+
 static int on_close_cell(struct Context *c, const ToSpawner *m) {
         return c->handler->close_cell(c->handler->userdata, m->close_cell->cell);
 }
@@ -158,6 +164,7 @@ static const struct {
         {GLOVEBOX__INTERNAL__TO_SPAWNER__MESSAGE_START_RUN, on_start_run},
         {GLOVEBOX__INTERNAL__TO_SPAWNER__MESSAGE_END_RUN, on_end_run},
         {GLOVEBOX__INTERNAL__TO_SPAWNER__MESSAGE_ASK_WAITING, on_ask_waiting},
+        {GLOVEBOX__INTERNAL__TO_SPAWNER__MESSAGE_MAIN_OVER, on_main_over},
         {GLOVEBOX__INTERNAL__TO_SPAWNER__MESSAGE_CLOSE_CELL, on_close_cell},
 };
 

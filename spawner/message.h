@@ -14,6 +14,7 @@ struct MessageHandler {
         int (*start_run)(void *userdata, uint64_t cell, const struct RunSpec *run);
         int (*end_run)(void *userdata, uint64_t cell, uint64_t run);
         int (*ask_waiting)(void *userdata, uint64_t cell, uint64_t run);
+        int (*main_over)(void *userdata, uint64_t cell, uint64_t run, uint8_t status);
         int (*close_cell)(void *userdata, uint64_t cell);
         /* What this spawner's config does not offer: server and spawner may have read different ones, so only that cell or run fails. */
         int (*refuse_cell)(void *userdata, uint64_t cell, int error, const char *step);

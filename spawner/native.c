@@ -55,6 +55,8 @@ struct Native {
         bool wanted;              /* cell->run waits for its main process */
         bool alone;               /* no zygote for this run */
         bool fork_warm;           /* what the zygote is asked for is to wait */
+        bool over;                /* main has told its status, and is killed */
+        uint8_t status;
         struct ZygoteFork fork;
         struct Placing placing;
         struct Wait replaced;
@@ -236,6 +238,10 @@ static void native_reap(struct Native *n) {
         }
         if (e.signaled && e.status == SIGKILL && !n->destroying && n->cell->state == CELL_RUNNING)
                 e.init_died = init_is_dying(n);
+        if (e.signaled && e.status == SIGKILL && n->over && !e.init_died) {
+                e.signaled = false;
+                e.status = n->status;
+        }
         cell_on_main_exit(n->cell, &e);
 }
 
@@ -412,7 +418,7 @@ static int use_waiting(struct Native *n, struct RunFds *ret, const char **ret_st
         const struct RunSetup setup = run_setup(n);
         int r = run_change(&n->run, &setup, &n->cell->run, ret_step);
         if (r > 0) {
-                ret->warm = true;
+                ret->waited = true;
                 ret->before = n->warmed;
                 return hand_over(n, ret, ret_step);
         }
@@ -612,6 +618,23 @@ static void native_finish(struct Cell *c) {
         if (n->run.has_leaf)
                 cgroups(n)->driver->remove_leaf(n->cgroup, n->run.leaf.name);
         run_done(&n->run);
+        n->over = false;
+}
+
+static int native_main_over(struct Cell *c, uint8_t status) {
+        struct Native *n = c->impl;
+        struct MainExit e = {.status = status};
+        native_reap(n);
+        if (c->told_exit)
+                return 0;
+        if (run_peak(&n->run, &e.max_rss_bytes) >= 0) {
+                cell_on_main_exit(c, &e);
+                return 0;
+        }
+        /* Only its real end tells. */
+        n->over = true;
+        n->status = status;
+        return native_kill(c);
 }
 
 static bool native_is_full(struct Cell *c) {
@@ -771,6 +794,7 @@ const struct CellKind native_kind = {
         .finish = native_finish,
         .is_full = native_is_full,
         .ask_waiting = native_ask_waiting,
+        .main_over = native_main_over,
         .destroy = native_destroy,
         .done = native_done,
 };

@@ -2,7 +2,8 @@
  *
  * How many: between the config's pool-min and pool-max, by demand. Whoever comes in vain doubles the goal; what was not needed for a while
  * halves it. When: a cell costs some milliseconds of a processor, which executions that run are not to pay. So the pool makes a few at a time,
- * and only when no execution has been started for a moment, unless half of the goal is gone. */
+ * and only when no execution has been started for a moment, unless half of the goal is gone. An interpreter that is started and warmed up costs
+ * more than it saves: it gives time of idle processors for an answer that comes sooner, and where none is idle no more are made. */
 #include "spawner/pool.h"
 
 #include <inttypes.h>
@@ -34,6 +35,7 @@ struct Pool {
         uint64_t allowed;        /* cells of all stocks together */
         struct Stock *stocks;    /* by the runtime's index in the world's config */
         usec_t taken;            /* when the last cell was */
+        size_t processors, in_use; /* in_use: cells of executions */
         bool stopped;
         bool reviewed;           /* the review is due at some time */
         sd_event_source *timer, *review;
@@ -114,10 +116,18 @@ static void warm_up(struct Cell *c) {
                 c->warming = r > 0;
 }
 
+/* A fork of a zygote costs less than what is done without it. */
+static bool may_warm(const struct Pool *p, const struct Stock *s) {
+        const struct Runtime *runtime = &p->world->config->runtimes[s - p->stocks];
+        return s->warm && (runtime->zygote || !runtime->runner || p->in_use <= p->processors);
+}
+
 /* What waits without an interpreter gets one: a few at a time. */
 static void warm_some(struct Pool *p, struct Stock *s) {
         struct Cell *c, *next;
-        for (c = LIST_FIRST(&s->cells); c && s->warm && making(p) < MAKING_MAX; c = next) {
+        if (!may_warm(p, s))
+                return;
+        for (c = LIST_FIRST(&s->cells); c && making(p) < MAKING_MAX; c = next) {
                 next = LIST_NEXT(c, entry); /* a failure frees at most c itself */
                 if (c->state == CELL_READY && !c->orphan && !c->warming && !c->kind->is_warm(c))
                         warm_up(c);
@@ -137,6 +147,16 @@ static void pool_on_ready(void *userdata, struct Cell *c) {
                 warm_up(c);
         count_ready(s);
         warm_some(p, s);
+        pool_plan(p);
+}
+
+void pool_in_use(struct Pool *p, size_t n) {
+        bool was_busy = p->in_use > p->processors;
+        p->in_use = n;
+        if (!was_busy || n > p->processors || p->stopped)
+                return;
+        for (size_t i = 0; i < p->world->config->n_runtimes; i++)
+                warm_some(p, &p->stocks[i]);
         pool_plan(p);
 }
 
@@ -330,6 +350,7 @@ int pool_new(struct CellWorld *world, uint64_t max_cells, void (*on_closed)(void
         if (!p)
                 return -ENOMEM;
         *p = (struct Pool) {.world = world, .allowed = world->config->pool ? max_cells / POOL_PART : 0, .on_closed = on_closed, .userdata = userdata};
+        p->processors = (size_t) MAX(sysconf(_SC_NPROCESSORS_ONLN), 1L);
         p->owner = (struct CellOwner) {.send = pool_send, .on_closed = pool_on_closed, .on_ready = pool_on_ready, .userdata = p};
         p->stocks = calloc(MAX(world->config->n_runtimes, (size_t) 1), sizeof *p->stocks);
         if (!p->stocks)

@@ -374,7 +374,7 @@ static bool can_change(const struct Run *run, const struct RunSetup *setup, cons
         if (spec->limits.memory_bytes != run->limits.memory_bytes &&
             (spec->limits.memory_bytes < MEMORY_OF_WAITING || job_tells_memory(setup->runtime)))
                 return false;
-        return !spec->merge_streams || setup->runtime->zygote;
+        return !spec->merge_streams || setup->runtime->zygote || !setup->runtime->runner;
 }
 
 bool run_may_change(const struct Run *run, const struct RunSetup *setup, const struct RunSpec *spec) {
@@ -491,6 +491,34 @@ int run_reap(struct Run *run, struct MainExit *ret) {
                 .max_rss_bytes = (uint64_t) usage.ru_maxrss * KIB,
         };
         return 1;
+}
+
+static int read_of_main(const struct Run *run, const char *name, char *text, size_t size) {
+        char path[48];
+        snprintf(path, sizeof path, "/proc/%d/%s", run->pid, name);
+        _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t n = fd < 0 ? -errno : read_small(fd, text, size);
+        return n < 0 ? (int) n : 0;
+}
+
+int run_peak(const struct Run *run, uint64_t *ret_bytes) {
+        char text[4096];
+        unsigned long faults_of_children = 0;
+        uint64_t kib = 0;
+        if (run->pidfd < 0)
+                return -ESRCH;
+        int r = read_of_main(run, "stat", text, sizeof text);
+        const char *end = r < 0 ? NULL : strrchr(text, ')');
+        if (!end || sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %lu", &faults_of_children) != 1)
+                return r < 0 ? r : -EPROTO;
+        if (faults_of_children > 0)
+                return -ECHILD;
+        r = read_of_main(run, "status", text, sizeof text);
+        const char *line = r < 0 ? NULL : strstr(text, "\nVmHWM:");
+        if (!line || sscanf(line, "\nVmHWM: %" SCNu64, &kib) != 1)
+                return r < 0 ? r : -ESRCH; /* it has let its memory go */
+        *ret_bytes = kib * KIB;
+        return 0;
 }
 
 /* It has a number in a pid namespace below ours, too. */

@@ -93,6 +93,8 @@ static void spawner_send(void *userdata, Glovebox__Internal__FromSpawner *messag
 static void drop_cell(struct Spawner *s, struct Cell *c) {
         LIST_REMOVE(c, entry);
         s->n_cells--;
+        if (s->pool)
+                pool_in_use(s->pool, s->n_cells);
         cell_free(c);
 }
 
@@ -216,6 +218,7 @@ static int on_open_cell(void *userdata, const struct CellSpec *spec) {
         LIST_INSERT_HEAD(&s->cells, c, entry);
         if (s->n_cells++ == 0)
                 look_later(s);
+        pool_in_use(s->pool, s->n_cells);
         return 0;
 }
 
@@ -239,6 +242,13 @@ static int on_ask_waiting(void *userdata, uint64_t id, uint64_t run) {
         struct Cell *c = find_cell(userdata, id);
         if (c)
                 cell_ask_waiting(c, run);
+        return 0;
+}
+
+static int on_main_over(void *userdata, uint64_t id, uint64_t run, uint8_t status) {
+        struct Cell *c = find_cell(userdata, id);
+        if (c)
+                cell_main_over(c, run, status);
         return 0;
 }
 
@@ -271,7 +281,8 @@ static int spawner_on_packet(void *userdata, const struct WirePacket *packet) {
         struct Spawner *s = userdata;
         const struct MessageHandler handler = {
                 .hello = on_hello, .open_cell = on_open_cell, .start_run = on_start_run, .end_run = on_end_run,
-                .ask_waiting = on_ask_waiting, .close_cell = on_close_cell, .refuse_cell = on_refuse_cell, .refuse_run = on_refuse_run, .userdata = s,
+                .ask_waiting = on_ask_waiting, .main_over = on_main_over, .close_cell = on_close_cell,
+                .refuse_cell = on_refuse_cell, .refuse_run = on_refuse_run, .userdata = s,
         };
         const char *reason = "";
         int r = message_handle(&s->bounds, packet->bytes, packet->size, packet->n_fds, &handler, &reason);

@@ -11,7 +11,6 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/futex.h>
-#include <poll.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -29,6 +28,7 @@
 
 #define NICE_WHILE_WARMING 10
 #define EXIT_NOT_PLACED 125
+#define OVER_PATIENCE_NSEC (100 * 1000 * 1000L) /* a server that is held back by a slow reader may not have read that all is over */
 
 _Static_assert(sizeof(struct ZygoteReady) == 4 + ZYGOTE_DETAIL_MAX, "the runner makes this one in Python");
 
@@ -259,14 +259,13 @@ static PyObject *zygote_serve(PyObject *self, PyObject *unused) {
 /* The way back to what every program has; then nobody waits any more for this process to be warm. */
 static PyObject *zygote_settle(PyObject *self, PyObject *unused) {
         const struct rlimit none = {0, 0};
-        uint8_t record[JOB_HEADER_SIZE];
         if (job.forked && zygote.nice < NICE_WHILE_WARMING && setpriority(PRIO_PROCESS, 0, zygote.nice) < 0)
                 take_job_fail("priority", -errno);
         if (setrlimit(RLIMIT_NICE, &none) < 0)
                 take_job_fail("rlimits", -errno);
-        job_put_header(record, REPORT_READY, 0);
-        if (write(JOB_REPORT_FD, record, sizeof record) != (ssize_t) sizeof record)
-                take_job_fail("ready", -errno);
+        int r = take_job_ready();
+        if (r < 0)
+                take_job_fail("ready", r);
         Py_RETURN_NONE;
 }
 
@@ -303,21 +302,11 @@ static PyObject *zygote_take_head(PyObject *self, PyObject *unused) {
         return words_and_environment();
 }
 
-/* Not before there is a job is anything made of it: another interpreter may get it, in the same workspace. */
-static int wait_for_job(void) {
-        struct pollfd p = {.fd = JOB_FD, .events = POLLIN};
-        int r;
-        do
-                r = poll(&p, 1, -1);
-        while (r < 0 && errno == EINTR);
-        return r < 0 ? -errno : 0;
-}
-
 static PyObject *zygote_take_job(PyObject *self, PyObject *args) {
         const char *path = NULL;
         if (!PyArg_ParseTuple(args, "|z", &path))
                 return NULL;
-        int r = wait_for_job();
+        int r = take_job_await();
         if (r >= 0 && path)
                 r = take_job_waiting(&job, path);
         if (r >= 0)
@@ -340,17 +329,26 @@ static PyObject *zygote_attempt(PyObject *self, PyObject *args) {
         Py_RETURN_NONE;
 }
 
-static PyObject *zygote_end(PyObject *self, PyObject *args) {
-        int status;
-        if (!PyArg_ParseTuple(args, "i", &status))
-                return NULL;
+static PyObject *zygote_flush(PyObject *self, PyObject *unused) {
         (void) fflush(NULL);
+        Py_RETURN_NONE;
+}
+
+static PyObject *zygote_end(PyObject *self, PyObject *args) {
+        const struct timespec patience = {.tv_nsec = OVER_PATIENCE_NSEC};
+        int status, told;
+        if (!PyArg_ParseTuple(args, "ip", &status, &told))
+                return NULL;
+        if (told)
+                (void) nanosleep(&patience, NULL);
         _exit(status);
 }
 
 static PyMethodDef methods[] = {
         {"attempt", zygote_attempt, METH_VARARGS, "attempt(function, object): calls it. An error is told as one that is ignored in the object."},
-        {"end", zygote_end, METH_VARARGS, "end(status): the end of the process, but for what the C library holds back of its streams."},
+        {"end", zygote_end, METH_VARARGS,
+         "end(status, told): the end of the process. told: whoever was told is about to kill it."},
+        {"flush", zygote_flush, METH_NOARGS, "flush(): what the C library holds back of its streams."},
         {"setup", zygote_setup, METH_NOARGS, "setup(): takes the spawner's first message, and gets ready for all that can be got ready for."},
         {"has_children", zygote_has_children, METH_NOARGS, "has_children() -> whether there are processes that were started here."},
         {"is_single", zygote_is_single, METH_NOARGS, "is_single() -> whether there is one thread."},

@@ -340,8 +340,10 @@ async function leave() {
   for (let i = 0; i < ROUNDS; i++)
     await undefined;
   const status = safe.attempt(() => process.exitCode ?? 0, undefined);
-  if (safe.NumberIsInteger(status))
-    safe.ReflectApply(reallyExit, process, [status]);
+  if (!safe.NumberIsInteger(status))
+    return;
+  pipe.over(status);
+  safe.ReflectApply(reallyExit, process, [status]);
 }
 
 // Standard error may be full and not blocking, or closed.

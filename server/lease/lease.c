@@ -215,6 +215,18 @@ int lease_ask_waiting(struct Lease *l) {
         return link_send(l->link, &m);
 }
 
+int lease_main_over(struct Lease *l, uint8_t status) {
+        Glovebox__Internal__ToSpawner m = GLOVEBOX__INTERNAL__TO_SPAWNER__INIT;
+        Glovebox__Internal__MainOver over = GLOVEBOX__INTERNAL__MAIN_OVER__INIT;
+
+        over.cell = l->cell;
+        over.run = THE_RUN;
+        over.status = status;
+        m.message_case = GLOVEBOX__INTERNAL__TO_SPAWNER__MESSAGE_MAIN_OVER;
+        m.main_over = &over;
+        return link_send(l->link, &m);
+}
+
 int lease_end(struct Lease *l) {
         Glovebox__Internal__ToSpawner m = GLOVEBOX__INTERNAL__TO_SPAWNER__INIT;
         Glovebox__Internal__EndRun end = GLOVEBOX__INTERNAL__END_RUN__INIT;

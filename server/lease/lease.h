@@ -40,6 +40,8 @@ int lease_new(struct Link *link, const struct LeaseRequest *request, const struc
 /* The run's descriptor of this role, now the caller's; -EBADF when there is none. */
 int lease_take_fd(struct Lease *l, Glovebox__Internal__Role role);
 int lease_ask_waiting(struct Lease *l);
+/* The program says that it has ended, with this status: on_exited follows, unless it came before. */
+int lease_main_over(struct Lease *l, uint8_t status);
 /* Kills the run. */
 int lease_end(struct Lease *l);
 /* Gives the cell back. Callbacks other than on_closed come no more. */

@@ -28,6 +28,7 @@ static const struct RecordRuleOut rules[VALUE_RECORD_MAX_] = {
         [DISPLAY_DATA] = {0, VALUE_PIECE_MAX, true},
         [DISPLAY_END] = {0, 1, false},
         [VALUE_NOTE] = {0, VALUE_NOTE_MAX, false},
+        [VALUE_OVER] = {1, 1, false},
 };
 
 /* What the coming value took of the budget goes back; its size and what is wrong with it are still told at its end. */
@@ -374,7 +375,7 @@ static int value_on_record(void *userdata, uint32_t type, const uint8_t *bytes, 
         struct ValuePipe *v = userdata;
         bool is_error = type >= ERROR_TYPE && type <= ERROR_POSITION;
 
-        if (v->invalid || (!v->started && !is_error && type != VALUE_STARTED && type != VALUE_INVALID) ||
+        if (v->over || v->invalid || (!v->started && !is_error && type != VALUE_STARTED && type != VALUE_INVALID) ||
             (v->display.open && type != DISPLAY_DATA && type != DISPLAY_END))
                 return -EBADMSG;
         switch ((enum ValueRecord) type) {
@@ -407,6 +408,10 @@ static int value_on_record(void *userdata, uint32_t type, const uint8_t *bytes, 
                 return on_display_end(v, size > 0 && bytes[0]);
         case VALUE_NOTE:
                 return on_note(v, bytes, size);
+        case VALUE_OVER:
+                v->over = true;
+                v->status = bytes[0];
+                return 0;
         case VALUE_RECORD_MAX_:
                 break;
         }
@@ -450,9 +455,15 @@ static int pipe_read(struct ValuePipe *v) {
 }
 
 static int value_on_readable(sd_event_source *source, int fd, uint32_t events, void *userdata) {
+        struct ValuePipe *v = userdata;
         int r = 1;
         for (int i = 0; i < READS_AT_ONCE && r > 0; i++)
-                r = pipe_read(userdata);
+                r = pipe_read(v);
+        /* Last: whoever hears of it may end all this. */
+        if (v->over && !v->told_over) {
+                v->told_over = true;
+                v->on_over(v->status, v->userdata);
+        }
         return 0;
 }
 

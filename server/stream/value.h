@@ -44,7 +44,10 @@ struct ValuePipe {
         unsigned n_displays;
         uint64_t content_used;
         uint32_t limits_hit; /* bits */
+        bool over, told_over;
+        uint8_t status; /* with over */
 
+        void (*on_over)(uint8_t status, void *userdata); /* once, before value_drain: the program says that it has ended */
         void (*on_drained)(void *userdata); /* after value_drain: the pipe is empty */
         void *userdata;
 };

@@ -35,7 +35,7 @@ def call(number, *arguments):
 
 # The spawner's protocol.
 
-PROTOCOL = 5  # WIRE_PROTOCOL of common/wire.h; this file runs alone, as the server's user
+PROTOCOL = 6  # WIRE_PROTOCOL of common/wire.h; this file runs alone, as the server's user
 
 class Closed(Exception):
     pass
@@ -308,7 +308,7 @@ def confusion(path):
     spawner.send(end_run={"cell": 4, "run": 77})
     results["EndRun of another run"] = spawner.until("cell_failed").step
     for number in (0, 99, 1 << 63, (1 << 64) - 1):
-        for message in ("start_run", "end_run", "ask_waiting", "close_cell"):
+        for message in ("start_run", "end_run", "ask_waiting", "main_over", "close_cell"):
             body = {"cell": number, **({"run": 1} if message != "close_cell" else {}), **({"limits": limits()} if message == "start_run" else {})}
             spawner.send(**{message: body})
     spawner.send(ask_waiting={"cell": 1, "run": 1})

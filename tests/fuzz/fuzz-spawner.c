@@ -40,6 +40,10 @@ static int on_one(void *userdata, uint64_t cell) {
         return 0;
 }
 
+static int on_over(void *userdata, uint64_t cell, uint64_t run, uint8_t status) {
+        return 0;
+}
+
 static int on_refusal(void *userdata, uint64_t cell, int error, const char *step) {
         if (error >= 0 || !step)
                 abort();
@@ -52,7 +56,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         const struct MessageHandler handler = {
                 .hello = on_hello, .open_cell = on_open_cell, .start_run = on_start_run,
-                .end_run = on_two, .ask_waiting = on_two, .close_cell = on_one, .refuse_cell = on_refusal, .refuse_run = on_refusal,
+                .end_run = on_two, .ask_waiting = on_two, .main_over = on_over, .close_cell = on_one,
+                .refuse_cell = on_refusal, .refuse_run = on_refusal,
         };
         const char *reason = NULL;
         caps = limits_caps();

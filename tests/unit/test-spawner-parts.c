@@ -347,6 +347,10 @@ static int count_two(void *userdata, uint64_t cell, uint64_t run) {
         return count(userdata);
 }
 
+static int count_over(void *userdata, uint64_t cell, uint64_t run, uint8_t status) {
+        return count(userdata);
+}
+
 static int count_one(void *userdata, uint64_t cell) {
         return count(userdata);
 }
@@ -357,8 +361,8 @@ static int count_refusal(void *userdata, uint64_t cell, int error, const char *s
 }
 
 static const struct MessageHandler counting = {
-        .hello = count, .open_cell = count_open, .start_run = count_start, .end_run = count_two, .ask_waiting = count_two, .close_cell = count_one,
-        .refuse_cell = count_refusal, .refuse_run = count_refusal,
+        .hello = count, .open_cell = count_open, .start_run = count_start, .end_run = count_two, .ask_waiting = count_two,
+        .main_over = count_over, .close_cell = count_one, .refuse_cell = count_refusal, .refuse_run = count_refusal,
 };
 
 static int send_open(struct MessageBounds *bounds, Glovebox__Internal__OpenCell *open) {

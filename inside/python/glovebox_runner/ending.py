@@ -7,6 +7,7 @@ from _thread import _count as count_threads
 from _weakref import ref
 
 errors = part("errors")
+pipe = part("pipe")
 MODULE = type(sys)
 NAMES = MODULE.__dict__["__dict__"]
 
@@ -54,7 +55,9 @@ def finish(end):
         pass  # a signal handler of the code's, or what it has done to sys.modules
     if not flush():
         status = 120
-    _module.end(status)
+    _module.flush()
+    pipe.send([pipe.record(pipe.OVER, bytes([status]))])
+    _module.end(status, pipe.is_open())
 
 
 def is_usual():

@@ -7,7 +7,7 @@ from _thread import RLock
 
 STARTED, INVALID, JSON, END, ERROR = 1, 2, 3, 4, 5
 ERROR_TYPE, ERROR_MESSAGE, ERROR_TRACEBACK, ERROR_SOURCE_LINE, ERROR_HINT, ERROR_POSITION, ERROR_END = 6, 7, 8, 9, 10, 11, 12
-DISPLAY, DISPLAY_DATA, DISPLAY_END, NOTE = 13, 14, 15, 16
+DISPLAY, DISPLAY_DATA, DISPLAY_END, NOTE, OVER = 13, 14, 15, 16, 17
 
 PIECE_MAX = 64 * 1024
 OUT_OF_SIGHT = 1000  # the usual limit is 1024 open files, and programs are given the lowest free number
@@ -48,6 +48,11 @@ def close_mine():
 def is_mine():
     """Not so in a child that user code forked and that comes back through the runner: its value is not the execution's."""
     return getpid() == _owner
+
+
+def is_open():
+    """Whether what was sent can arrive."""
+    return _fd >= 0 and is_mine()
 
 
 def record(kind, data=b""):
