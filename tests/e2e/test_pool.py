@@ -54,8 +54,7 @@ def test_a_ready_cell_is_taken_and_replaced(pool):
     before = cells(daemon)
     call = daemon.run("echo hi")
     assert (call.outcome, call.stdout, started(call)) == ("COMPLETED", b"hi\n", "READY")
-    assert wait_until(lambda: len(cells(daemon)) == 2 and cells(daemon) != before, 10)
-    assert len(cells(daemon) & before) == 1, "one of the two is new"
+    assert wait_until(lambda: len(now := cells(daemon)) == 2 and len(now & before) == 1, 10), "one of the two is new"
 
 
 def test_every_run_has_a_cell_of_its_own(pool):
@@ -104,6 +103,61 @@ def test_limits_reach_a_cell_that_was_made_with_others(pool):
     assert int(words[4]) < 80 and "WORKSPACE" in [pb.Limit.Name(n).removeprefix("LIMIT_") for n in call.result.limits_hit]
     larger = daemon.run("head -c 300000000 /dev/zero > big; echo $?", workspace_bytes=400 << 20)
     assert (larger.stdout, started(larger)) == (b"0\n", "READY")
+
+
+EVERYTHING = """
+pwd; echo "$X|$HOME|$#|$1|$2"; cat; cat a; ./tool; date -d @0 +%H%Z; ls -A /workspace; echo err >&2
+nproc; ulimit -u; grep -c . /proc/meminfo; awk '/MemTotal/ {print $2}' /proc/meminfo; ls /proc/self/fd | wc -l; nice; cat /proc/self/oom_score_adj
+cut -d' ' -f3,5,6 /proc/self/stat | head -c 1; env | sort; grep -E '^(Cap|Seccomp|NoNewPrivs|Groups|Sig)' /proc/self/status; umask
+"""
+ASKED = {"env": {"X": "ü"}, "args": ["one", "two words"], "stdin": b"in\n", "files": {"sub/a": b"content\n", "sub/tool": (b"#!/bin/sh\necho tool\n",)},
+         "working_dir": "sub", "timezone": "Asia/Tokyo"}
+
+
+MORE = {"as-usual": {}, "merged": {"merge_streams": True}, "many-files": {"files": {f"f{i}": b"x" * 100 for i in range(900)}}}
+if not {"cpu", "pids"} & set(machine.missing_controllers()):
+    MORE |= {"cpus": {"cpus": 2.0}, "fewer-processes": {"max_processes": 20}, "more-processes": {"max_processes": 2000}}
+
+
+@pytest.mark.parametrize("more", MORE)
+def test_a_program_that_waited_behind_the_wall_is_as_any(pool, more):
+    """What it becomes had nothing of its job when it began to wait."""
+    asked = {**ASKED, **MORE[more], "files": {**ASKED["files"], **MORE[more].get("files", {})}}
+    results = {}
+    for name, daemon in (("waited", pool({"bash": {"pool-min": 1, "warm": "yes"}})), ("began", pool({"bash": {"pool-min": 0, "pool-max": 0, "warm": "no"}}))):
+        assert name == "began" or wait_until(lambda: daemon.run_pids(), 20), daemon.log
+        waiting = daemon.run_pids()
+        call = daemon.run(EVERYTHING, **asked)
+        results[name] = call.outcome, call.stdout, call.stderr
+        assert started(call) == ("READY" if name == "waited" else "COLD") and call.outcome == "COMPLETED", call
+        assert not waiting & daemon.run_pids()
+    assert results["waited"] == results["began"]
+
+
+def test_a_program_that_waits_has_no_job_before_it_comes(pool):
+    daemon = pool({"bash": {"pool-min": 1, "warm": "yes", "read-only-workspace": "yes"}})
+    assert wait_until(lambda: daemon.run_pids(), 20), daemon.log
+    waiting, = daemon.run_pids()
+    assert os.listdir(f"/proc/{waiting}/root/workspace") == []
+    assert machine.status_field(waiting, "Seccomp") == ["2"] and machine.status_field(waiting, "CapPrm") == ["0" * 16]
+    call = daemon.run("ls; touch x; touch /tmp/x && echo tmp; echo $$")
+    assert call.outcome == "COMPLETED" and call.stdout.startswith(b"main.sh\ntmp\n") and b"Permission denied" in call.stderr, call
+
+
+def test_no_interpreter_is_warmed_up_while_all_processors_are_busy(pool):
+    """It would take more of them than it saves. Executions get one that starts for them, and afterwards some wait again."""
+    daemon = pool({**WARM_NODE, "bash": {"pool-min": 0, "pool-max": 0}})
+    assert wait_until(lambda: len(daemon.run_pids()) == 2, 30), daemon.log
+    held = [daemon.call("sleep 60") for _ in range((os.cpu_count() or 1) + 1)]
+    for call in held:
+        call.until("started")
+    found = [started(daemon.run("1", "javascript")) for _ in range(6)]
+    assert found[:2] == ["WARM", "WARM"] and "WARM" not in found[2:], found
+    for call in held:
+        daemon.cancel(call.id)
+        call.wait()
+    assert wait_until(lambda: len(daemon.run_pids()) >= 2, 30), daemon.log
+    assert wait_until(lambda: started(daemon.run("1", "javascript")) == "WARM", 20, 1), daemon.log
 
 
 def test_a_cell_that_is_killed_while_it_waits_is_replaced(pool):

@@ -14,7 +14,7 @@ from kit.stubs import pb
 
 RECORDS = """
 import os, struct
-STARTED, INVALID, JSON, END, ERROR, TYPE, MESSAGE, TRACEBACK, SOURCE_LINE, HINT, POSITION, ERROR_END, DISPLAY, DISPLAY_DATA, DISPLAY_END, NOTE = range(1, 17)
+STARTED, INVALID, JSON, END, ERROR, TYPE, MESSAGE, TRACEBACK, SOURCE_LINE, HINT, POSITION, ERROR_END, DISPLAY, DISPLAY_DATA, DISPLAY_END, NOTE, OVER = range(1, 18)
 def raw(data):
     while data:
         data = data[os.write(5, data):]
@@ -150,6 +150,54 @@ def test_forged_records_end_the_reading(raw, forged):
         print("end")
     """)
     assert call.result.outcome == pb.OUTCOME_COMPLETED and call.stdout == b"out\nend\n" and call.result.value_json == '"before"', call
+
+
+OVER = "put(OVER, bytes([7])); time.sleep(100)"  # the process of a runner waits to be killed
+
+
+@pytest.mark.parametrize("code, status, out", [
+    ("print('said', end='', flush=True); " + OVER, 7, b"said"),
+    # What a child says before the end counts, and it goes with its parent.
+    ("r, w = os.pipe()\nif os.fork() == 0: os.write(1, b'child'); os.write(w, b'.'); time.sleep(100)\nos.read(r, 1); " + OVER, 7, b"child"),
+    # A child's word is the program's, which made it.
+    ("if os.fork() == 0: " + OVER + "\ntime.sleep(100)", 7, b""),
+    # Nothing counts behind it.
+    ("raw(struct.pack('<II', OVER, 1) + b'\\x07' + struct.pack('<II', OVER, 1) + b'\\x09' + b'garbage'); value('2'); time.sleep(100)", 7, b""),
+    # Another end, which the kernel tells, may come first or last; whatever comes first counts.
+    ("os.close(1); os.close(2); " + OVER, 7, b""),
+    ("import threading; threading.Thread(target=time.sleep, args=(100,)).start(); " + OVER, 7, b""),
+])
+def test_a_program_that_is_over_says_so(raw, code, status, out):
+    call = run(raw, f"import time\nput(STARTED); value('1')\n{code}", timeout=seconds(60))
+    assert (call.outcome, call.result.exit_code, call.stdout, call.result.value_json) == ("FAILED", status, out, "1"), call
+    assert call.result.usage.memory_peak_bytes > 1 << 20 and call.result.usage.wall.seconds < 50
+
+
+@pytest.mark.parametrize("forged", ["put(OVER, b'')", "put(OVER, b'ab')", "put(DISPLAY, b'1\\0image/png\\0'); put(OVER, b'\\0')"])
+def test_who_is_not_over_as_a_runner_is_goes_on(raw, forged):
+    call = run(raw, f"import signal; signal.signal(signal.SIGPIPE, signal.SIG_IGN); put(STARTED); value('1'); {forged}; print('on'); raise SystemExit(3)")
+    assert (call.outcome, call.result.exit_code, call.stdout, call.result.value_json) == ("FAILED", 3, b"on\n", "1"), call
+    call = run(raw, "put(OVER, b'\\0'); print('on'); raise SystemExit(3)")  # before it began
+    assert (call.outcome, call.result.exit_code, call.stdout) == ("FAILED", 3, b"on\n"), call
+
+
+def test_what_children_took_counts_for_one_that_is_over(raw):
+    """Without a memory controller the largest of them is known only from the kernel's last word on the process."""
+    call = run(raw, """
+        import time
+        if os.fork() == 0:
+            data = b"x" * (200 << 20)
+            os._exit(0)
+        os.wait()
+        put(STARTED); put(OVER, b"\\0"); time.sleep(100)
+    """)
+    assert (call.outcome, call.result.exit_code) == ("COMPLETED", 0) and call.result.usage.memory_peak_bytes > 200 << 20, call
+
+
+def test_a_full_file_system_is_told_of_one_that_is_over(daemon):
+    code = "try { require('fs').writeFileSync('f', Buffer.alloc(64 << 20)) } catch (e) { console.log(e.code) }"
+    call = daemon.run(code, "javascript", workspace_bytes=32 << 20)
+    assert (call.outcome, call.stdout, list(call.result.limits_hit)) == ("COMPLETED", b"ENOSPC\n", [pb.LIMIT_WORKSPACE]), call
 
 
 def test_a_flood_on_the_value_pipe(raw):

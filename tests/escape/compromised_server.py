@@ -51,6 +51,7 @@ class Spawner:
         self.socket.settimeout(20)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
         self.socket.connect(path)
+        self.keeps = False  # descriptors that come; else they are closed
         self.hello = self.ask(hello={"protocol": PROTOCOL}).hello_reply if greet else None
 
     def raw(self, data, descriptors=()):
@@ -65,7 +66,7 @@ class Spawner:
             data, ancillary, _, _ = self.socket.recvmsg(PACKET, socket.CMSG_SPACE(4 * 24))
         except ConnectionError:
             raise Closed from None
-        for _, _, numbers in ancillary:
+        for _, _, numbers in ancillary if not self.keeps else ():
             for number in array.array("i", numbers[:len(numbers) // 4 * 4]):
                 os.close(number)
         if not data:
@@ -296,7 +297,7 @@ def confusion(path):
     spawner.send(open_cell=open_cell(1))
     spawner.send(start_run={"cell": 1, "run": 1, "limits": limits()})
     spawner.until("run_started", 1)
-    for number in (2, 3, 4):
+    for number in (2, 3, 4, 5):
         spawner.send(open_cell=open_cell(number))
     spawner.send(start_run={"cell": 2, "run": 1, "limits": limits()})
     spawner.send(start_run={"cell": 2, "run": 2, "limits": limits()})
@@ -307,12 +308,25 @@ def confusion(path):
     spawner.until("run_started", 4)
     spawner.send(end_run={"cell": 4, "run": 77})
     results["EndRun of another run"] = spawner.until("cell_failed").step
+    spawner.send(main_over={"cell": 5, "run": 1, "status": 0})
+    results["MainOver without a run"] = spawner.until("cell_failed").step
     for number in (0, 99, 1 << 63, (1 << 64) - 1):
         for message in ("start_run", "end_run", "ask_waiting", "main_over", "close_cell"):
             body = {"cell": number, **({"run": 1} if message != "close_cell" else {}), **({"limits": limits()} if message == "start_run" else {})}
             spawner.send(**{message: body})
     spawner.send(ask_waiting={"cell": 1, "run": 1})
     results["the first run"] = "alive" if spawner.until("waiting_for", 1).what else "dead"
+    spawner.keeps = True  # the ends of its pipes, or the program of this run would not live
+    spawner.send(open_cell=open_cell(6))
+    spawner.send(start_run={"cell": 6, "run": 1, "limits": limits()})
+    spawner.until("run_started", 6)
+    for status in (5, 6):  # the second is told nothing, and nothing is done
+        spawner.send(main_over={"cell": 6, "run": 1, "status": status})
+    results["MainOver twice"] = spawner.until("main_exited", 6).status
+    spawner.send(end_run={"cell": 6, "run": 1})
+    results["the end of its run"] = "told" if spawner.until("run_ended", 6) else "not told"
+    spawner.send(main_over={"cell": 6, "run": 1, "status": 0})
+    results["MainOver of a run that has ended"] = spawner.until("cell_failed", 6).step
     spawner.send(open_cell=open_cell(1))
     results["OpenCell twice"] = "closed" if spawner.is_closed() else "open"
     return results

@@ -14,7 +14,7 @@
 struct Look {
         struct ValuePipe *values;
         struct LogCursor cursor;
-        bool slow, drained;
+        bool slow, drained, over;
         unsigned displays;
         uint64_t content; /* bytes of displays and of their metadata */
         char open[CONTENT_ID_MAX]; /* content that still lacks its last piece */
@@ -73,6 +73,12 @@ static void on_drained(void *userdata) {
         struct Look *l = userdata;
         expect(!l->drained && l->values->fd < 0);
         l->drained = true;
+}
+
+static void on_over(uint8_t status, void *userdata) {
+        struct Look *l = userdata;
+        expect(!l->drained && !l->over && l->values->started && l->values->over);
+        l->over = true;
 }
 
 static void check_value(const struct ValuePipe *v) {
@@ -164,6 +170,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         look(&l);
         value_pipe_init(&values, &log, &budget, limits[data[0] & 7], limits[data[0] >> 3 & 7]);
         values.on_drained = on_drained;
+        values.on_over = on_over;
         values.userdata = &l;
         if (value_pipe_start(&values, event, fds[0]) < 0)
                 abort();

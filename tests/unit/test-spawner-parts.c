@@ -447,6 +447,25 @@ static void test_message_with_its_run(void **state) {
         assert_int_equal(send_open(&bounds, &open), -EPROTO);
 }
 
+static void test_message_of_an_end(void **state) {
+        struct MessageBounds bounds = {.config = &message_config, .caps = limits_caps(), .greeted = true};
+        Glovebox__Internal__ToSpawner m = GLOVEBOX__INTERNAL__TO_SPAWNER__INIT;
+        Glovebox__Internal__MainOver over = GLOVEBOX__INTERNAL__MAIN_OVER__INIT;
+        uint8_t bytes[64];
+        const char *reason = "";
+        m.message_case = GLOVEBOX__INTERNAL__TO_SPAWNER__MESSAGE_MAIN_OVER;
+        m.main_over = &over;
+        over.status = 255;
+        calls = 0;
+        size_t size = glovebox__internal__to_spawner__pack(&m, bytes);
+        assert_int_equal(message_handle(&bounds, bytes, size, 0, &counting, &reason), 0);
+        assert_int_equal(calls, 1);
+        over.status = 256;
+        size = glovebox__internal__to_spawner__pack(&m, bytes);
+        assert_int_equal(message_handle(&bounds, bytes, size, 0, &counting, &reason), -EPROTO);
+        assert_int_equal(calls, 1);
+}
+
 /* Longer than what surely has room in the pipe, it could make the spawner wait for a cell. */
 static void test_message_with_a_job(void **state) {
         static uint8_t job[JOB_BODY_MAX + 1];
@@ -571,7 +590,7 @@ int main(void) {
                 cmocka_unit_test(test_records_are_strict), cmocka_unit_test(test_failures_of_starts), cmocka_unit_test(test_states),
                 cmocka_unit_test(test_waiting),         cmocka_unit_test(test_waiting_decides),
                 cmocka_unit_test(test_message_bounds), cmocka_unit_test(test_message_with_its_run),
-                cmocka_unit_test(test_message_with_a_job),  cmocka_unit_test(test_message_garbage),
+                cmocka_unit_test(test_message_with_a_job), cmocka_unit_test(test_message_of_an_end), cmocka_unit_test(test_message_garbage),
                 cmocka_unit_test(test_message_of_another_config),
                 cmocka_unit_test(test_log_limit),       cmocka_unit_test(test_reload),
         };

@@ -17,7 +17,8 @@ struct Fixture {
         struct ValueBudget budget;
         struct ValuePipe values;
         int in; /* write end */
-        unsigned drained;
+        unsigned drained, over;
+        uint8_t status;
 };
 
 static void on_wake(void *userdata) {
@@ -25,6 +26,12 @@ static void on_wake(void *userdata) {
 
 static void on_drained(void *userdata) {
         ((struct Fixture *) userdata)->drained++;
+}
+
+static void on_over(uint8_t status, void *userdata) {
+        struct Fixture *f = userdata;
+        f->over++;
+        f->status = status;
 }
 
 static void on_room(void *userdata) {
@@ -45,6 +52,7 @@ static void start_with(struct Fixture *f, uint64_t value_max, uint64_t content_m
         log_cursor_start(&f->cursor, &f->log, true, on_wake, f);
         value_pipe_init(&f->values, &f->log, &f->budget, value_max, content_max);
         f->values.on_drained = on_drained;
+        f->values.on_over = on_over;
         f->values.userdata = f;
         assert_ok(value_pipe_start(&f->values, f->event, fds[0]));
 }
@@ -735,6 +743,38 @@ static void a_flood_ends(void **state) {
         stop(&f);
 }
 
+/* The last record, and only of a program that has begun. */
+static void a_program_that_is_over(void **state) {
+        struct Fixture f;
+
+        start(&f);
+        SEND(&f, VALUE_STARTED, "");
+        SEND(&f, VALUE_JSON, "1");
+        SEND(&f, VALUE_END, "\0");
+        SEND(&f, VALUE_OVER, "\x78");
+        assert_int_equal(f.over, 1);
+        assert_int_equal(f.status, 120);
+        assert_true(is_open(&f));
+        SEND(&f, VALUE_OVER, "\0");
+        assert_false(is_open(&f));
+        assert_int_equal(f.over, 1);
+        assert_int_equal(f.status, 120);
+        drain(&f);
+        assert_string_equal(f.values.value.json, "1");
+        stop(&f);
+        start(&f);
+        SEND(&f, VALUE_OVER, "\0");
+        assert_false(is_open(&f));
+        assert_int_equal(f.over, 0);
+        stop(&f);
+        start(&f);
+        SEND(&f, VALUE_STARTED, "");
+        value_pipe_drain(&f.values, false); /* another end came first */
+        SEND(&f, VALUE_OVER, "\1");
+        assert_int_equal(f.over, 0);
+        stop(&f);
+}
+
 /* There is no such pipe, and one that is given up in the middle of everything. */
 static void ends_of_all_kinds(void **state) {
         struct Fixture f;
@@ -766,7 +806,7 @@ int main(void) {
                 T(what_is_out_of_its_place_ends_it), T(a_note), T(displays),
                 T(heads_that_programs_choose), T(large_displays_come_in_pieces), T(displays_are_bounded),
                 T(the_cap_of_content_is_exact), T(what_a_runner_leaves_out_is_told),
-                T(metadata_is_bounded), T(a_slow_reader_holds_the_pipe), T(the_reader_goes), T(a_flood_ends),
+                T(metadata_is_bounded), T(a_slow_reader_holds_the_pipe), T(the_reader_goes), T(a_flood_ends), T(a_program_that_is_over),
                 T(ends_of_all_kinds),
         };
         (void) signal(SIGPIPE, SIG_IGN);
