@@ -790,10 +790,10 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 T(a_value), T(what_is_no_json), T(the_cap_of_a_value_is_exact), T(the_budget_counts_what_is_kept), T(a_budget_that_is_used_up),
                 T(a_fault_of_the_runner), T(an_error), T(texts_are_bounded), T(invalid_code), T(nothing_is_invalid_once_it_runs),
-                T(what_is_out_of_its_place_ends_it), T(a_note), T(displays),
+                T(what_is_out_of_its_place_ends_it), T(a_note), T(displays), T(ends_of_all_kinds),
                 T(heads_that_programs_choose), T(large_displays_come_in_pieces), T(displays_are_bounded),
                 T(the_cap_of_content_is_exact), T(what_a_runner_leaves_out_is_told),
-                T(metadata_is_bounded), T(a_slow_reader_holds_the_pipe), T(the_reader_goes), T(a_flood_ends), T(a_program_that_is_over), T(ends_of_all_kinds),
+                T(metadata_is_bounded), T(a_slow_reader_holds_the_pipe), T(the_reader_goes), T(a_flood_ends), T(a_program_that_is_over),
         };
         (void) signal(SIGPIPE, SIG_IGN);
         return cmocka_run_group_tests(tests, NULL, NULL);
