@@ -3,9 +3,9 @@
  * Whoever writes here is believed in nothing: user code may find the descriptor and write what it likes. The order makes the one thing that
  * counts true: VALUE_INVALID is taken only before VALUE_STARTED, and a runner writes VALUE_STARTED before the first byte of user code runs.
  *
- *      { ERROR_… } VALUE_INVALID                                      nothing ran
+ *      { ERROR_… } VALUE_INVALID [VALUE_OVER]                         nothing ran
  *      VALUE_STARTED { displays } { ERROR_… ERROR_END } { value }     in any order; of several errors, values or notes the last whole one counts
- *      [VALUE_OVER]
+ *                                                       [VALUE_OVER]
  *
  * A display: DISPLAY, DISPLAY_DATA…, DISPLAY_END, with nothing of another kind between. A value: VALUE_JSON…, VALUE_END; or VALUE_ERROR.
  * A record of an unknown type, too long, or out of its place ends the reading: what came before counts, and the pipe is closed.
@@ -24,6 +24,7 @@
 #define ERROR_HINT_MAX 1024
 #define VALUE_PATH_MAX 4096
 #define VALUE_NOTE_MAX 512
+#define OVER_NAME "glovebox-over"
 
 enum ValueRecord {
         VALUE_STARTED = 1,    /* empty: it compiled; user code runs from here on */
@@ -44,6 +45,8 @@ enum ValueRecord {
         DISPLAY_END,          /* empty; or one byte, 1 = what should be here did not fit and is left out, which limits_hit then tells */
         VALUE_NOTE,           /* one sentence that Result.message ends with: "main was not called: …" */
         VALUE_OVER,           /* one byte, the exit status: the program has ended, and its process waits to be killed, with nothing left to
-                                 say. The last record. Nobody then has to wait until the kernel has taken its memory apart */
+                                 say. The last record. Nobody then has to wait until the kernel has taken its memory apart. Other
+                                 processes may write it, too: so the process first takes OVER_NAME as its name, which no other can give
+                                 it, and without that name it has been killed and that is its end */
         VALUE_RECORD_MAX_,
 };

@@ -315,7 +315,8 @@ static int report_files(struct TakenJob *j) {
 int take_job_ready(void) {
         uint8_t record[JOB_HEADER_SIZE];
         job_put_header(record, REPORT_READY, 0);
-        return write(JOB_REPORT_FD, record, sizeof record) == (ssize_t) sizeof record ? 0 : -errno;
+        ssize_t n = write(JOB_REPORT_FD, record, sizeof record);
+        return n == (ssize_t) sizeof record ? 0 : n < 0 ? -errno : -EIO;
 }
 
 int take_job_await(void) {

@@ -140,7 +140,8 @@ struct Executions {
         struct RuntimeStatus *runtimes;
         size_t n_runtimes;
         struct Probe *probe;
-        size_t probes_going; /* their cells are still being taken down */
+        size_t probes_going; /* their cells are still being taken down, */
+        bool probe_waits;    /* and the next one waits for that */
         sd_event_source *probe_again; /* a pause between two probes */
         usec_t probes_began;
         bool ready;

@@ -197,7 +197,8 @@ static void probe_on_closed(const char *left, void *userdata) {
         }
         probe_free(p);
         x->probes_going--;
-        probe_next(x);
+        if (x->probe_waits)
+                probe_next(x);
 }
 
 static const struct LeaseCallbacks callbacks = {
@@ -241,7 +242,8 @@ void probe_next(struct Executions *x) {
         for (size_t i = 0; i < x->n_runtimes; i++) {
                 if (x->runtimes[i].probe != PROBE_WANTED)
                         continue;
-                if (x->probes_going > 0)
+                x->probe_waits = x->probes_going > 0;
+                if (x->probe_waits)
                         return; /* probe_on_closed goes on */
                 int r = probe_start(x, &x->runtimes[i]);
                 if (r >= 0)

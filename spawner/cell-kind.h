@@ -78,9 +78,9 @@ struct CellKind {
         const char *name;
         /* Begins making the cell; cell_on_prepared is called once, later. */
         int (*prepare)(struct Cell *c);
-        /* Whatever a run needs is done ahead. 1 = its interpreter is started and will wait: cell_on_warm follows, or cell_on_spoiled; 0 = that is
-         * all. -EAGAIN: not now. */
-        int (*warm)(struct Cell *c);
+        /* Whatever a run needs is done ahead; start: with the process that waits, if the runtime has one. 1 = that is started and will wait:
+         * cell_on_warm follows, or cell_on_spoiled; 0 = that is all. -EAGAIN: not now. */
+        int (*warm)(struct Cell *c, bool start);
         bool (*is_warm)(struct Cell *c);
         /* The cell was made with other limits: now these. */
         int (*adopt)(struct Cell *c, const struct Limits *limits);

@@ -528,11 +528,11 @@ static void native_on_placed(struct Placing *p, int error) {
         tell_started(n, error, step, &fds);
 }
 
-static int native_warm(struct Cell *c) {
+static int native_warm(struct Cell *c, bool start) {
         struct Native *n = c->impl;
         const struct RunSpec spec = spec_ahead(n);
         const char *step = "";
-        if (!c->world->config->runtimes[c->runtime].warm) {
+        if (!start || !c->world->config->runtimes[c->runtime].warm) {
                 int r = n->prepared ? 0 : prepare_run(n, &spec, &step);
                 n->prepared = r >= 0;
                 return MIN(r, 0);
@@ -603,6 +603,9 @@ static int native_usage(struct Cell *c, struct CellUsage *ret) {
 static int native_kill(struct Cell *c) {
         struct Native *n = c->impl;
         int r = n->run.has_leaf ? cgroup_kill(n->run.leaf.dir) : 0;
+        /* The kernel passes over a process whose first thread has ended, though others live. */
+        if (n->run.pidfd >= 0 && syscall(SYS_pidfd_send_signal, n->run.pidfd, SIGKILL, NULL, 0) < 0 && errno != ESRCH && r >= 0)
+                r = -errno;
         return r < 0 || !n->run.has_leaf ? r : leaf_hurry(&n->run.leaf, cgroups(n)->controllers);
 }
 
@@ -627,12 +630,13 @@ static int native_main_over(struct Cell *c, uint8_t status) {
         native_reap(n);
         if (c->told_exit)
                 return 0;
-        if (run_peak(&n->run, &e.max_rss_bytes) >= 0) {
+        int r = run_over(&n->run, &e.max_rss_bytes);
+        if (r > 0) {
                 cell_on_main_exit(c, &e);
                 return 0;
         }
-        /* Only its real end tells. */
-        n->over = true;
+        /* Only its real end tells all; or how it ended, where another process said that it was over: any of the cell could have killed it. */
+        n->over = r == -ECHILD;
         n->status = status;
         return native_kill(c);
 }

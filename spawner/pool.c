@@ -6,6 +6,7 @@
  * more than it saves: it gives time of idle processors for an answer that comes sooner, and where none is idle no more are made. */
 #include "spawner/pool.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -14,6 +15,7 @@
 #define MAKING_MAX 2
 #define QUIET (5 * USEC_PER_MSEC)    /* since a cell was taken */
 #define REVIEW (10 * USEC_PER_SEC)
+#define LOOK (20 * USEC_PER_MSEC)
 #define PAUSE_MIN (100 * USEC_PER_MSEC) /* after one could not be made; doubled each time */
 #define PAUSE_MAX (60 * USEC_PER_SEC)
 
@@ -35,7 +37,8 @@ struct Pool {
         uint64_t allowed;        /* cells of all stocks together */
         struct Stock *stocks;    /* by the runtime's index in the world's config */
         usec_t taken;            /* when the last cell was */
-        size_t processors, in_use; /* in_use: cells of executions */
+        long processors;
+        usec_t look;             /* whether one of them is idle: not before */
         bool stopped;
         bool reviewed;           /* the review is due at some time */
         sd_event_source *timer, *review;
@@ -108,30 +111,69 @@ static void pool_on_closed(void *userdata, struct Cell *c) {
         p->on_closed(p->userdata);
 }
 
-static void warm_up(struct Cell *c) {
-        int r = c->kind->warm(c);
+/* start: its interpreter; else what any run needs is all that is done ahead. */
+static void warm_up(struct Cell *c, bool start) {
+        int r = c->kind->warm(c, start);
         if (r < 0 && r != -EAGAIN)
                 cell_on_spoiled(c, r, "start the interpreter ahead");
         else
                 c->warming = r > 0;
 }
 
-/* A fork of a zygote costs less than what is done without it. */
-static bool may_warm(const struct Pool *p, const struct Stock *s) {
+/* Its interpreters are started and warmed up, which costs more than what is done without that. A fork of a zygote, and the small process that becomes
+ * a program, cost less. */
+static bool is_dear(const struct Pool *p, const struct Stock *s) {
         const struct Runtime *runtime = &p->world->config->runtimes[s - p->stocks];
-        return s->warm && (runtime->zygote || !runtime->runner || p->in_use <= p->processors);
+        return s->warm && runtime->runner && !runtime->zygote;
+}
+
+/* "0.20 0.18 0.12 3/256 12345": three run or want to, this process among them. What cannot be read is no reason to do without. */
+static bool processors_are_busy(const struct Pool *p) {
+        char text[128];
+        long running = 0;
+        int fd _cleanup_close_ = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
+        return fd >= 0 && read_small(fd, text, sizeof text) > 0 && sscanf(text, "%*f %*f %*f %ld/", &running) == 1 && running - 1 >= p->processors;
+}
+
+static bool wants_warmth(const struct Stock *s) {
+        struct Cell *c;
+        LIST_FOREACH(c, &s->cells, entry)
+                if (c->state == CELL_READY && !c->orphan && !c->lost && !c->warming && !c->kind->is_warm(c))
+                        return true;
+        return false;
 }
 
 /* What waits without an interpreter gets one: a few at a time. */
 static void warm_some(struct Pool *p, struct Stock *s) {
         struct Cell *c, *next;
-        if (!may_warm(p, s))
+        if (!s->warm)
                 return;
         for (c = LIST_FIRST(&s->cells); c && making(p) < MAKING_MAX; c = next) {
                 next = LIST_NEXT(c, entry); /* a failure frees at most c itself */
-                if (c->state == CELL_READY && !c->orphan && !c->warming && !c->kind->is_warm(c))
-                        warm_up(c);
+                if (c->state == CELL_READY && !c->orphan && !c->lost && !c->warming && !c->kind->is_warm(c))
+                        warm_up(c, true);
                 count_ready(s);
+        }
+}
+
+static void warm_cheap(struct Pool *p) {
+        for (size_t i = 0; i < p->world->config->n_runtimes; i++)
+                if (!is_dear(p, &p->stocks[i]))
+                        warm_some(p, &p->stocks[i]);
+}
+
+static void warm_dear(struct Pool *p) {
+        for (size_t i = 0; i < p->world->config->n_runtimes; i++) {
+                struct Stock *s = &p->stocks[i];
+                if (!is_dear(p, s) || !wants_warmth(s) || making(p) >= MAKING_MAX)
+                        continue;
+                if (processors_are_busy(p)) {
+                        p->look = now_monotonic() + LOOK;
+                        return;
+                }
+                warm_some(p, s);
+                if (wants_warmth(s) && making(p) < MAKING_MAX) /* it could not be */
+                        p->look = now_monotonic() + LOOK;
         }
 }
 
@@ -143,20 +185,10 @@ static void pool_on_ready(void *userdata, struct Cell *c) {
                 c->warming = false;
                 s->pause = 0;
         }
-        if (!s->warm)
-                warm_up(c);
+        if (!s->warm || (is_dear(p, s) && !c->kind->is_warm(c)))
+                warm_up(c, false);
         count_ready(s);
-        warm_some(p, s);
-        pool_plan(p);
-}
-
-void pool_in_use(struct Pool *p, size_t n) {
-        bool was_busy = p->in_use > p->processors;
-        p->in_use = n;
-        if (!was_busy || n > p->processors || p->stopped)
-                return;
-        for (size_t i = 0; i < p->world->config->n_runtimes; i++)
-                warm_some(p, &p->stocks[i]);
+        warm_cheap(p);
         pool_plan(p);
 }
 
@@ -202,9 +234,14 @@ static usec_t when_to_make(const struct Pool *p, const struct Stock *s) {
 /* The stock that lacks most is first. Cells are made from the timer alone: whoever takes one is served before. */
 static void pool_plan(struct Pool *p) {
         usec_t first = USEC_INFINITY;
-        bool full = p->stopped || making(p) >= MAKING_MAX || total(p) >= p->allowed;
-        for (size_t i = 0; i < p->world->config->n_runtimes && !full; i++)
-                first = MIN(first, when_to_make(p, &p->stocks[i]));
+        bool occupied = p->stopped || making(p) >= MAKING_MAX, full = total(p) >= p->allowed;
+        for (size_t i = 0; i < p->world->config->n_runtimes && !occupied; i++) {
+                const struct Stock *s = &p->stocks[i];
+                if (is_dear(p, s) && wants_warmth(s))
+                        first = MIN(first, p->look);
+                if (!full)
+                        first = MIN(first, when_to_make(p, s));
+        }
         set_timer(p->timer, first);
 }
 
@@ -212,7 +249,11 @@ static int pool_on_timer(sd_event_source *source, uint64_t usec, void *userdata)
         struct Pool *p = userdata;
         struct Stock *best = NULL;
         usec_t now = now_monotonic();
-        for (size_t i = 0; i < p->world->config->n_runtimes; i++) {
+        warm_cheap(p);
+        if (now >= p->look)
+                warm_dear(p);
+        bool may = making(p) < MAKING_MAX && total(p) < p->allowed;
+        for (size_t i = 0; i < p->world->config->n_runtimes && may; i++) {
                 struct Stock *s = &p->stocks[i];
                 if (when_to_make(p, s) <= now && (!best || s->goal - s->n > best->goal - best->n))
                         best = s;
@@ -350,7 +391,7 @@ int pool_new(struct CellWorld *world, uint64_t max_cells, void (*on_closed)(void
         if (!p)
                 return -ENOMEM;
         *p = (struct Pool) {.world = world, .allowed = world->config->pool ? max_cells / POOL_PART : 0, .on_closed = on_closed, .userdata = userdata};
-        p->processors = (size_t) MAX(sysconf(_SC_NPROCESSORS_ONLN), 1L);
+        p->processors = MAX(sysconf(_SC_NPROCESSORS_ONLN), 1L);
         p->owner = (struct CellOwner) {.send = pool_send, .on_closed = pool_on_closed, .on_ready = pool_on_ready, .userdata = p};
         p->stocks = calloc(MAX(world->config->n_runtimes, (size_t) 1), sizeof *p->stocks);
         if (!p->stocks)

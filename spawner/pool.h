@@ -16,8 +16,6 @@ DEFINE_CLEANUP(struct Pool *, pool_free)
 void pool_reload(struct Pool *p, const struct Config *config);
 /* One that is as spec says, from now on owner's; NULL = there is none. Another one is made in its place. */
 struct Cell *pool_take(struct Pool *p, const struct CellSpec *spec, const struct CellOwner *owner);
-/* So many cells are executions' now. */
-void pool_in_use(struct Pool *p, size_t n);
 /* There is a zygote for it: what waits without an interpreter gets one. */
 void pool_on_zygote(struct Pool *p, unsigned runtime);
 /* No new ones, and the old ones go. */

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 #include "common/log.h"
+#include "common/value.h"
 #include "spawner/clone.h"
 #include "spawner/job.h"
 #include "spawner/limits/io.h"
@@ -372,7 +373,7 @@ static bool can_change(const struct Run *run, const struct RunSetup *setup, cons
         if (counted ? bound > run->max_processes : bound != run->max_processes)
                 return false;
         if (spec->limits.memory_bytes != run->limits.memory_bytes &&
-            (spec->limits.memory_bytes < MEMORY_OF_WAITING || job_tells_memory(setup->runtime)))
+            ((setup->runtime->runner && spec->limits.memory_bytes < MEMORY_OF_WAITING) || job_tells_memory(setup->runtime)))
                 return false;
         return !spec->merge_streams || setup->runtime->zygote || !setup->runtime->runner;
 }
@@ -501,24 +502,34 @@ static int read_of_main(const struct Run *run, const char *name, char *text, siz
         return n < 0 ? (int) n : 0;
 }
 
-int run_peak(const struct Run *run, uint64_t *ret_bytes) {
+/* "12 (its name) S 1 ...", where the name may hold anything. */
+static int parse_over(const char *stat, unsigned long *ret_faults_of_children) {
+        const char *name = strchr(stat, '('), *end = strrchr(stat, ')');
+        if (!name || !end || sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %lu", ret_faults_of_children) != 1)
+                return -EPROTO;
+        size_t size = (size_t) (end - name - 1);
+        return size == strlen(OVER_NAME) && memcmp(name + 1, OVER_NAME, size) == 0;
+}
+
+int run_over(const struct Run *run, uint64_t *ret_peak_bytes) {
         char text[4096];
         unsigned long faults_of_children = 0;
         uint64_t kib = 0;
         if (run->pidfd < 0)
                 return -ESRCH;
         int r = read_of_main(run, "stat", text, sizeof text);
-        const char *end = r < 0 ? NULL : strrchr(text, ')');
-        if (!end || sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %lu", &faults_of_children) != 1)
-                return r < 0 ? r : -EPROTO;
+        if (r >= 0)
+                r = parse_over(text, &faults_of_children);
+        if (r <= 0)
+                return r;
         if (faults_of_children > 0)
                 return -ECHILD;
         r = read_of_main(run, "status", text, sizeof text);
         const char *line = r < 0 ? NULL : strstr(text, "\nVmHWM:");
         if (!line || sscanf(line, "\nVmHWM: %" SCNu64, &kib) != 1)
                 return r < 0 ? r : -ESRCH; /* it has let its memory go */
-        *ret_bytes = kib * KIB;
-        return 0;
+        *ret_peak_bytes = kib * KIB;
+        return 1;
 }
 
 /* It has a number in a pid namespace below ours, too. */

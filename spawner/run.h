@@ -65,8 +65,9 @@ void run_give(struct Run *r, struct RunFds *ret);
 int run_fd(const struct Run *r, Glovebox__Internal__Role role);
 /* Reaps the main process if it has ended: 1 and *ret, else 0. */
 int run_reap(struct Run *r, struct MainExit *ret);
-/* Of a main process that is not reaped yet: its largest resident size. -ECHILD: it has waited for children, whose sizes only its end tells. */
-int run_peak(const struct Run *r, uint64_t *ret_bytes);
+/* Whether a main process that is not reaped yet says of itself that it is over (VALUE_OVER): 1 and its largest resident size, else 0.
+ * -ECHILD: it is, and has waited for children, whose sizes only its end tells. */
+int run_over(const struct Run *r, uint64_t *ret_peak_bytes);
 void run_done(struct Run *r);
 /* Ended children of ours out of cells that are no main process: a program made them so (CLONE_PARENT, where seccomp is waived), nobody waits for
  * them, and their cell cannot end before they are reaped. */

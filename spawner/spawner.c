@@ -93,8 +93,6 @@ static void spawner_send(void *userdata, Glovebox__Internal__FromSpawner *messag
 static void drop_cell(struct Spawner *s, struct Cell *c) {
         LIST_REMOVE(c, entry);
         s->n_cells--;
-        if (s->pool)
-                pool_in_use(s->pool, s->n_cells);
         cell_free(c);
 }
 
@@ -218,7 +216,6 @@ static int on_open_cell(void *userdata, const struct CellSpec *spec) {
         LIST_INSERT_HEAD(&s->cells, c, entry);
         if (s->n_cells++ == 0)
                 look_later(s);
-        pool_in_use(s->pool, s->n_cells);
         return 0;
 }
 

@@ -12,6 +12,7 @@
 #include <linux/filter.h>
 #include <linux/futex.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -20,6 +21,7 @@
 #include <sys/wait.h>
 
 #include "inside/take-job.h"
+#include "common/value.h"
 #include "spawner/clone.h"
 #include "spawner/facts.h"
 #include "spawner/steps/seccomp-program.h"
@@ -329,9 +331,13 @@ static PyObject *zygote_attempt(PyObject *self, PyObject *args) {
         Py_RETURN_NONE;
 }
 
-static PyObject *zygote_flush(PyObject *self, PyObject *unused) {
+/* From here on nothing of the program's runs any more. */
+static PyObject *zygote_over(PyObject *self, PyObject *unused) {
+        sigset_t all;
         (void) fflush(NULL);
-        Py_RETURN_NONE;
+        if (sigfillset(&all) < 0 || sigprocmask(SIG_SETMASK, &all, NULL) < 0 || prctl(PR_SET_NAME, OVER_NAME, 0, 0, 0) < 0)
+                return PyBool_FromLong(0);
+        return PyBool_FromLong(1);
 }
 
 static PyObject *zygote_end(PyObject *self, PyObject *args) {
@@ -348,7 +354,8 @@ static PyMethodDef methods[] = {
         {"attempt", zygote_attempt, METH_VARARGS, "attempt(function, object): calls it. An error is told as one that is ignored in the object."},
         {"end", zygote_end, METH_VARARGS,
          "end(status, told): the end of the process. told: whoever was told is about to kill it."},
-        {"flush", zygote_flush, METH_NOARGS, "flush(): what the C library holds back of its streams."},
+        {"over", zygote_over, METH_NOARGS,
+         "over() -> whether the process says of itself that it is over. What the C library holds back of its streams is written; signals are blocked."},
         {"setup", zygote_setup, METH_NOARGS, "setup(): takes the spawner's first message, and gets ready for all that can be got ready for."},
         {"has_children", zygote_has_children, METH_NOARGS, "has_children() -> whether there are processes that were started here."},
         {"is_single", zygote_is_single, METH_NOARGS, "is_single() -> whether there is one thread."},

@@ -2,17 +2,18 @@
 'use strict';
 
 const fs = require('fs');
+const process = require('process'); // the global may be gone
 const safe = require('./safe.js');
 
 const FD = 5, FD_HIGH = 64;
-const OVER_PATIENCE = 100; // ms
+const OVER_NAME = 'glovebox-over', OVER_PATIENCE = 100; // ms
 const PIECE_MAX = 64 << 10;
 const STARTED = 1, INVALID = 2, JSON = 3, END = 4, VALUE_ERROR = 5, ERROR_TYPE = 6, ERROR_MESSAGE = 7, ERROR_TRACEBACK = 8, ERROR_SOURCE_LINE = 9,
   ERROR_HINT = 10, ERROR_POSITION = 11, ERROR_END = 12, DISPLAY = 13, DISPLAY_DATA = 14, DISPLAY_END = 15, NOTE = 16, OVER = 17;
 const VALUE_ERRORS = { __proto__: null, NOT_SERIALIZABLE: 1, TOO_LARGE: 2, TOO_DEEP: 3, CIRCULAR: 4 };
 const MESSAGE_MAX = 32 << 10, TRACEBACK_MAX = 128 << 10, SOURCE_LINE_MAX = 4 << 10, HINT_MAX = 1024, TYPE_MAX = 1024, PATH_MAX = 4096, NOTE_MAX = 512;
 
-const { writeSync, fstatSync } = fs;
+const { writeSync, fstatSync, readFileSync } = fs;
 let fd = -1, inode = 0;
 
 // Moves the pipe to a high number, close-on-exec, where code that closes or reads low numbers does not meet it by chance.
@@ -139,8 +140,12 @@ module.exports = {
     record(VALUE_ERROR, safe.FromCharCode(VALUE_ERRORS[type]) + atMost(path, PATH_MAX) + '\0' + atMost(message, MESSAGE_MAX));
   },
   // The process has an exit status, and then is to be killed: nobody waits for what the engine and the kernel would take apart. A server that is
-  // held back by a slow reader may not have read that, so it does not wait for long.
+  // held back by a slow reader may not have read that, so it does not wait for long. The name shows that it is this process that says so; where code
+  // has taken the means to set it away, there is a plain end.
   over(status) {
+    safe.attempt(() => { process.title = OVER_NAME; });
+    if (safe.attempt(() => readFileSync('/proc/self/comm', 'latin1'), '') !== `${OVER_NAME}\n`)
+      return;
     record(OVER, safe.FromCharCode(status & 255));
     if (fd >= 0)
       wait(waiting, 0, 0, OVER_PATIENCE);

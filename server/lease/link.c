@@ -287,6 +287,7 @@ void link_done(struct Link *l) {
         l->io = sd_event_source_disable_unref(l->io);
         l->timer = sd_event_source_disable_unref(l->timer);
         l->fd = close_fd(l->fd);
+        l->ready = false; /* nothing more is asked of it */
         for (size_t i = 0; i < LINK_BUCKETS; i++)
                 while (l->leases[i])
                         lease_on_link_lost(l->leases[i]);

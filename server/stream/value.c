@@ -375,7 +375,9 @@ static int value_on_record(void *userdata, uint32_t type, const uint8_t *bytes, 
         struct ValuePipe *v = userdata;
         bool is_error = type >= ERROR_TYPE && type <= ERROR_POSITION;
 
-        if (v->over || v->invalid || (!v->started && !is_error && type != VALUE_STARTED && type != VALUE_INVALID) ||
+        bool has_begun = v->started || (v->invalid && type == VALUE_OVER);
+
+        if (v->over || (v->invalid && type != VALUE_OVER) || (!has_begun && !is_error && type != VALUE_STARTED && type != VALUE_INVALID) ||
             (v->display.open && type != DISPLAY_DATA && type != DISPLAY_END))
                 return -EBADMSG;
         switch ((enum ValueRecord) type) {

@@ -5,7 +5,6 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-#define FREEZE_LOOK 400 /* us; a freeze takes 31 to 45 us, on a busy processor more; a notification up to 10 ms */
 #define FREEZE_PAUSE_NSEC (50 * 1000)
 
 void evidence_init(struct EvidenceFiles *e) {
@@ -49,18 +48,19 @@ static bool is_still(const struct EvidenceFiles *e) {
         return (keyed_number(text, "populated", &v) == 0 && v == 0) || (keyed_number(text, "frozen", &v) == 0 && v == 1);
 }
 
-int evidence_freeze(struct EvidenceFiles *e) {
+int evidence_freeze(struct EvidenceFiles *e, usec_t patience) {
         if (is_still(e))
                 return 1;
         if (pwrite(e->fds[EVIDENCE_FREEZE], "1", 1, 0) != 1)
                 return errno == ENODEV ? 1 : 0;
-        /* What is to stand still may need this processor to do so: between looks it is left. */
+        /* What is to stand still may need this processor to do so: between looks it is left, and not for twice as long as is meant. */
         const struct timespec pause = {.tv_nsec = FREEZE_PAUSE_NSEC};
-        (void) prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0); /* of this thread; else a pause takes twice as long */
-        for (usec_t start = now_monotonic(); now_monotonic() - start < FREEZE_LOOK; (void) nanosleep(&pause, NULL))
-                if (is_still(e))
-                        return 1;
-        return 0;
+        int slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0), still = is_still(e);
+        (void) prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+        for (usec_t start = now_monotonic(); !still && now_monotonic() - start < patience; still = is_still(e))
+                (void) nanosleep(&pause, NULL);
+        (void) prctl(PR_SET_TIMERSLACK, slack > 0 ? (unsigned long) slack : 0, 0, 0, 0); /* 0: what it was at first */
+        return still;
 }
 
 static uint64_t above(uint64_t now, uint64_t before) {

@@ -31,9 +31,9 @@ struct EvidenceFiles {
 void evidence_init(struct EvidenceFiles *e);
 void evidence_done(struct EvidenceFiles *e);
 
-/* Asks the kernel to freeze the leaf and looks for at most 200 us whether it is (notifications are far slower). 1 = nothing in the leaf can
- * run any more (frozen, or it is empty), 0 = not yet. */
-int evidence_freeze(struct EvidenceFiles *e);
+/* Asks the kernel to freeze the leaf and looks for at most `patience` whether it is (notifications are far slower); at least once. 1 = nothing in
+ * the leaf can run any more (frozen, or it is empty), 0 = not yet. */
+int evidence_freeze(struct EvidenceFiles *e, usec_t patience);
 int evidence_cpu(const struct EvidenceFiles *e, usec_t *ret_user, usec_t *ret_system);
 /* cpu_time, memory, processes. */
 void evidence_now(const struct EvidenceFiles *e, struct Heartbeat *ret);

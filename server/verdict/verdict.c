@@ -111,7 +111,9 @@ static void by_exit(const struct Case *c, struct Result *r) {
                 const char *name = sigabbrev_np(c->main_status);
                 r->outcome = OUTCOME_SIGNALED;
                 r->exit = EXIT_SIGNAL;
-                if (name)
+                if (c->claimed)
+                        say(r, "A process of the program said in its place that it had ended, on the pipe of values, and so it was killed.");
+                else if (name)
                         say(r, "The program was ended by signal %d (SIG%s), which the sandbox did not send.", c->main_status, name);
                 else
                         say(r, "The program was ended by signal %d, which the sandbox did not send.", c->main_status);

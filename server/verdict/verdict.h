@@ -20,6 +20,7 @@ struct Case {
         enum CancelReason cancel_reason;
         bool main_exited, main_signaled;
         int main_status;
+        bool claimed;         /* what was said of its end was not its own word, and killed it */
         bool ran;             /* the program was started */
         bool init_killed;     /* found while draining */
         bool out_over, err_over;

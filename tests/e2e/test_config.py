@@ -240,3 +240,18 @@ def test_a_reload_on_a_full_spawner_gives_no_runtime_up(make_daemon, cells):
     assert [call.wait().outcome for call in held] == ["COMPLETED"] * len(held), held
     assert [daemon.run(code, runtime).outcome for runtime, code in (("python", "print(1)"), ("javascript", "1"), ("bash", "true"))] == ["COMPLETED"] * 3
     assert "cannot be used" not in daemon.log
+
+
+def test_each_start_and_each_reload_is_ready_once(make_daemon):
+    """Although the cell of the last question to a runtime goes a moment later."""
+    daemon = make_daemon()
+
+    def ready(count):
+        return wait_until(lambda: daemon.log.count("gloveboxd: Ready") == count and not cells_of(daemon), 20)
+
+    def cells_of(daemon):
+        return list(daemon.cgroup.folders("cell-"))
+    assert ready(1), daemon.log
+    os.kill(daemon.server, signal.SIGHUP)
+    assert ready(2), daemon.log
+    assert not wait_until(lambda: daemon.log.count("gloveboxd: Ready") > 2, 1), daemon.log

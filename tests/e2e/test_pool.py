@@ -148,16 +148,30 @@ def test_no_interpreter_is_warmed_up_while_all_processors_are_busy(pool):
     """It would take more of them than it saves. Executions get one that starts for them, and afterwards some wait again."""
     daemon = pool({**WARM_NODE, "bash": {"pool-min": 0, "pool-max": 0}})
     assert wait_until(lambda: len(daemon.run_pids()) == 2, 30), daemon.log
-    held = [daemon.call("sleep 60") for _ in range((os.cpu_count() or 1) + 1)]
-    for call in held:
-        call.until("started")
-    found = [started(daemon.run("1", "javascript")) for _ in range(6)]
-    assert found[:2] == ["WARM", "WARM"] and "WARM" not in found[2:], found
-    for call in held:
-        daemon.cancel(call.id)
-        call.wait()
-    assert wait_until(lambda: len(daemon.run_pids()) >= 2, 30), daemon.log
-    assert wait_until(lambda: started(daemon.run("1", "javascript")) == "WARM", 20, 1), daemon.log
+    count = (os.cpu_count() or 1) + 2
+    for code, busy in (("while :; do :; done", True), ("sleep 60", False)):
+        held = [daemon.call(code) for _ in range(count)]
+        for call in held:
+            call.until("started")
+        if busy:
+            found = [started(daemon.run("1", "javascript")) for _ in range(6)]
+            assert found[:2] == ["WARM", "WARM"] and "WARM" not in found[2:], found
+        else:  # nor are those that only wait
+            assert all(wait_until(lambda: started(daemon.run("1", "javascript")) == "WARM", 20, 0.5) for _ in range(4)), daemon.log
+        for call in held:
+            daemon.cancel(call.id)
+            call.wait()
+        assert wait_until(lambda: len(daemon.run_pids()) == 2, 30), daemon.log
+
+
+def test_after_a_storm_all_wait_again(pool):
+    """Also those whose turn it was not when the last execution ended."""
+    daemon = pool({"javascript": {"pool-min": 2, "pool-max": 2}, "python": {"pool-min": 2, "pool-max": 2}, "bash": {"pool-min": 2, "pool-max": 2}})
+    for _ in range(3):
+        calls = [daemon.call(code, name) for _ in range(8) for name, code in (("javascript", "1"), ("python", "1"), ("bash", "true"))]
+        assert {call.wait().outcome for call in calls} == {"COMPLETED"}
+        assert wait_until(lambda: len(cells(daemon)) == 6 and len(daemon.run_pids()) == 6, 30), daemon.log
+    assert [started(daemon.run(code, name)) for name, code in (("javascript", "1"), ("python", "1"), ("bash", "true"))] == ["WARM", "WARM", "READY"]
 
 
 def test_a_cell_that_is_killed_while_it_waits_is_replaced(pool):

@@ -152,15 +152,15 @@ def test_forged_records_end_the_reading(raw, forged):
     assert call.result.outcome == pb.OUTCOME_COMPLETED and call.stdout == b"out\nend\n" and call.result.value_json == '"before"', call
 
 
-OVER = "put(OVER, bytes([7])); time.sleep(100)"  # the process of a runner waits to be killed
+# The process of a runner takes a name, and waits to be killed.
+NAMED = "import ctypes, time; ctypes.CDLL(None).prctl(15, b'glovebox-over', 0, 0, 0)\n"
+OVER = "put(OVER, bytes([7])); time.sleep(100)"
 
 
 @pytest.mark.parametrize("code, status, out", [
     ("print('said', end='', flush=True); " + OVER, 7, b"said"),
     # What a child says before the end counts, and it goes with its parent.
     ("r, w = os.pipe()\nif os.fork() == 0: os.write(1, b'child'); os.write(w, b'.'); time.sleep(100)\nos.read(r, 1); " + OVER, 7, b"child"),
-    # A child's word is the program's, which made it.
-    ("if os.fork() == 0: " + OVER + "\ntime.sleep(100)", 7, b""),
     # Nothing counts behind it.
     ("raw(struct.pack('<II', OVER, 1) + b'\\x07' + struct.pack('<II', OVER, 1) + b'\\x09' + b'garbage'); value('2'); time.sleep(100)", 7, b""),
     # Another end, which the kernel tells, may come first or last; whatever comes first counts.
@@ -168,7 +168,7 @@ OVER = "put(OVER, bytes([7])); time.sleep(100)"  # the process of a runner waits
     ("import threading; threading.Thread(target=time.sleep, args=(100,)).start(); " + OVER, 7, b""),
 ])
 def test_a_program_that_is_over_says_so(raw, code, status, out):
-    call = run(raw, f"import time\nput(STARTED); value('1')\n{code}", timeout=seconds(60))
+    call = run(raw, f"{NAMED}put(STARTED); value('1')\n{code}", timeout=seconds(60))
     assert (call.outcome, call.result.exit_code, call.stdout, call.result.value_json) == ("FAILED", status, out, "1"), call
     assert call.result.usage.memory_peak_bytes > 1 << 20 and call.result.usage.wall.seconds < 50
 
@@ -181,14 +181,45 @@ def test_who_is_not_over_as_a_runner_is_goes_on(raw, forged):
     assert (call.outcome, call.result.exit_code, call.stdout) == ("FAILED", 3, b"on\n"), call
 
 
+@pytest.mark.parametrize("code", [
+    "if os.fork() == 0: " + OVER,
+    "if os.fork() == 0: " + NAMED.replace("\n", "; ") + OVER,
+    # Whatever runs as the same user may open the pipe by its path.
+    "import subprocess, sys; subprocess.Popen([sys.executable, '-c', f\"open('/proc/{os.getpid()}/fd/5', 'wb').write(bytes([17, 0, 0, 0, 1, 0, 0, 0, 0]))\"])",
+    "open('/proc/self/comm', 'w').write('glovebox-oveR'); put(OVER, b'\\0')"])
+def test_nobody_else_can_say_how_a_program_ended(raw, code):
+    """To say so kills it, as any process of its user can."""
+    call = run(raw, f"import time\nput(STARTED); value('1')\n{code}\ntime.sleep(100); raise SystemExit(7)", timeout=seconds(60))
+    assert (call.outcome, call.result.signal, call.result.value_json) == ("SIGNALED", 9, "1") and "in its place" in call.result.message, call
+    assert call.result.usage.wall.seconds < 50
+
+
+def test_a_program_whose_first_thread_has_ended_is_killed_all_the_same(raw):
+    """Neither its word nor a limit waits for more than it should."""
+    leave = "import ctypes, threading, time; threading.Thread(target=rest, daemon=True).start(); time.sleep(.2); ctypes.CDLL(None).syscall(60, 0)"
+    call = run(raw, f"def rest(): time.sleep(.5); {OVER}\nput(STARTED)\n{leave}", timeout=seconds(60))
+    assert call.outcome == "SIGNALED" and "did not tell the end" not in raw.log, (call, raw.log)
+    busy = """
+        import ctypes
+        def rest():
+            libc = ctypes.CDLL(None)
+            libc.mmap.restype = ctypes.c_void_p
+            while True: libc.munmap(ctypes.c_void_p(libc.mmap(None, 1 << 30, 3, 0x8022, -1, 0)), ctypes.c_size_t(1 << 30))
+        put(STARTED)
+    """
+    call = run(raw, textwrap.dedent(busy) + leave, timeout=1)
+    assert call.outcome == "TIMED_OUT" and "did not end the run in time" not in raw.log, (call, raw.log)
+
+
 def test_what_children_took_counts_for_one_that_is_over(raw):
     """Without a memory controller the largest of them is known only from the kernel's last word on the process."""
     call = run(raw, """
-        import time
+        import ctypes, time
         if os.fork() == 0:
             data = b"x" * (200 << 20)
             os._exit(0)
         os.wait()
+        ctypes.CDLL(None).prctl(15, b"glovebox-over", 0, 0, 0)
         put(STARTED); put(OVER, b"\\0"); time.sleep(100)
     """)
     assert (call.outcome, call.result.exit_code) == ("COMPLETED", 0) and call.result.usage.memory_peak_bytes > 200 << 20, call

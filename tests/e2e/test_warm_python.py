@@ -131,6 +131,27 @@ def test_how_it_ends(pool):
             assert b"ZeroDivisionError" in forked.stderr, "of atexit"
 
 
+# Each hangs from something that outlives the code, and the open file hangs from it, or from the code's names, which it keeps.
+HOLDERS = [
+    "import signal; signal.signal(signal.SIGALRM, hold)", "import sys; sys.excepthook = hold", "import threading; threading.excepthook = hold",
+    "import warnings; warnings.showwarning = hold", "import logging; logging.getLogger().addFilter(hold)", "import codecs; codecs.register(hold)",
+    "import json; json.JSONEncoder.default = hold", "import random; random.hold = hold", "import builtins; builtins.hold = hold",
+    "import gc; gc.callbacks.append(hold)",
+    "import sys; sys.meta_path.append(hold)", "import sys; sys.addaudithook(hold)", "import contextvars; v = contextvars.ContextVar('v'); v.set(hold)",
+    "import builtins; builtins.f = f", "import sys; sys.f = f", "import random; random.f = f; del f", "import own; own.keep()", "",
+]
+
+
+def test_a_file_that_is_not_closed_is_written(pool):
+    daemon = pool(**WAYS["WARM"])
+    own = b"import sys\nf = open('o.txt', 'w'); f.write('hello')\ndef keep(): sys.excepthook = lambda *a: f\n"
+    for holder in HOLDERS:
+        name = "main.txt" if "own" in holder else "o.txt"
+        code = f"f = open({name!r}, 'w')\nf.write('hello')\ndef hold(*a): return None\n{holder}"
+        call = run_forked(daemon, "WARM", code, files={"own.py": own}, collect=["o.txt"])
+        assert call.outcome == "COMPLETED" and [file.size_bytes for file in call.result.files if file.path == "o.txt"] == [5], (holder, call)
+
+
 def test_nothing_that_is_to_be_random_is_drawn_twice(pool):
     daemon = pool(**{**WAYS["WARM"], "preload": "numpy uuid tempfile ssl multiprocessing random secrets"})
     calls = [run_forked(daemon, "WARM", DRAWN) for _ in range(3)]

@@ -320,7 +320,7 @@ def confusion(path):
     spawner.send(open_cell=open_cell(6))
     spawner.send(start_run={"cell": 6, "run": 1, "limits": limits()})
     spawner.until("run_started", 6)
-    for status in (5, 6):  # the second is told nothing, and nothing is done
+    for status in (5, 6):  # it has not said so itself, and is killed; of the second nothing is told, and nothing is done
         spawner.send(main_over={"cell": 6, "run": 1, "status": status})
     results["MainOver twice"] = spawner.until("main_exited", 6).status
     spawner.send(end_run={"cell": 6, "run": 1})

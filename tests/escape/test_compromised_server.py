@@ -188,7 +188,7 @@ def test_messages_at_the_wrong_time(attack):
     """Only the cell suffers that they name; nothing happens to others."""
     assert attack("confusion") == {
         "StartRun twice": "StartRun", "EndRun without a run": "EndRun", "EndRun of another run": "EndRun", "the first run": "alive",
-        "MainOver without a run": "MainOver", "MainOver twice": 5, "the end of its run": "told", "MainOver of a run that has ended": "MainOver",
+        "MainOver without a run": "MainOver", "MainOver twice": 9, "the end of its run": "told", "MainOver of a run that has ended": "MainOver",
         "OpenCell twice": "closed"}
 
 

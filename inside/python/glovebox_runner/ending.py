@@ -4,6 +4,7 @@ that code can see of an end happens, in the interpreter's own order (Py_Finalize
 What the code sees: threads are waited for, atexit's functions run, and then its modules are taken apart, whose objects may have a __del__."""
 import sys
 from _thread import _count as count_threads
+from _io import BufferedRandom, BufferedWriter, TextIOWrapper
 from _weakref import ref
 
 errors = part("errors")
@@ -12,6 +13,10 @@ MODULE = type(sys)
 NAMES = MODULE.__dict__["__dict__"]
 
 _module = _loaded = _last = _gc = _atexit = None
+
+STREAMS = ("stdin", "stdout", "stderr")
+# By one of these the names of a module are known: each is that module's own.
+MARKS = ("__spec__", "__loader__")
 
 # The interpreter takes them away first.
 SPECIAL = ("path", "argv", "ps1", "ps2", "last_exc", "last_type", "last_value", "last_traceback", "path_hooks", "path_importer_cache", "meta_path")
@@ -55,9 +60,10 @@ def finish(end):
         pass  # a signal handler of the code's, or what it has done to sys.modules
     if not flush():
         status = 120
-    _module.flush()
-    pipe.send([pipe.record(pipe.OVER, bytes([status]))])
-    _module.end(status, pipe.is_open())
+    told = _module.over() and pipe.is_open()
+    if told:
+        pipe.send([pipe.record(pipe.OVER, bytes([status]))])
+    _module.end(status, told)
 
 
 def is_usual():
@@ -116,13 +122,16 @@ def take_apart(modules):
     for name in SPECIAL:
         if name in vars(sys):
             vars(sys)[name] = None
-    for name in ("stdin", "stdout", "stderr"):
+    for name in STREAMS:
         vars(sys)[name] = vars(sys).get(f"__{name}__")
-    left, others = [], []
+    left, others, tables = [], [], {}
     while modules:
         name, module = modules.pop(0)
         if errors.is_a(module, MODULE):
             left.append(ref(module))
+            names = NAMES.__get__(module)
+            tables[id(names)] = [names.get(mark) for mark in MARKS]
+            names = None
             sys.modules[name] = None
         else:
             others.append(name)
@@ -134,6 +143,36 @@ def take_apart(modules):
         module = left.pop()()
         if module is not None:
             clear(NAMES.__get__(module))
+            module = None
+    # A handler that a library holds keeps the names of its module, and they a file that is to be written. The interpreter comes to them when it has
+    # taken apart itself, and nobody can print any more.
+    streams = {name: vars(sys)[name] for name in STREAMS}
+    vars(sys).update(dict.fromkeys(STREAMS))
+    for names in found(dict):
+        marks = tables.get(id(names))
+        if marks and any(mark is not None and names.get(key) is mark for key, mark in zip(MARKS, marks)):
+            clear(names)
+    names = None
+    _gc.collect()
+    write_out()
+    vars(sys).update(streams)
+
+
+def found(kind):
+    """All that the code has made of exactly this type: what was there before it is frozen, and not among these."""
+    return [one for one in _gc.get_objects() if type(one) is kind]
+
+
+def write_out():
+    """Files that hang from what stays: text first, which is kept before bytes are."""
+    for kind in (TextIOWrapper, BufferedWriter, BufferedRandom):
+        for file in found(kind):
+            try:
+                if not file.closed:
+                    file.flush()
+            except BaseException:
+                pass  # nothing would be said of it in a plain end, too
+
 
 
 def clear(names):
