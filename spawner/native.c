@@ -25,7 +25,6 @@
 #define WANTED_TIME (2 * USEC_PER_SEC) /* of that, once a run waits for it */
 #define REPLACE_TIME (10 * USEC_PER_SEC)
 #define REMOVE_PAUSE (5 * USEC_PER_MSEC)
-#define PF_EXITING 0x4
 
 /* Of a main process that the server does not know yet. */
 enum Ahead {
@@ -210,21 +209,6 @@ static int native_prepare(struct Cell *c) {
         return MIN(r, 0);
 }
 
-/* When init dies, the kernel kills all the cell's processes first and lets init's end be seen last: so ask whether it is dying. */
-static bool init_is_dying(const struct Native *n) {
-        char path[64], stat[512];
-        snprintf(path, sizeof path, "/proc/%d/stat", n->init_pid);
-        struct pollfd p = {.fd = n->init, .events = POLLIN};
-        if (poll(&p, 1, 0) > 0)
-                return true;
-        int fd _cleanup_close_ = open(path, O_RDONLY | O_CLOEXEC);
-        if (fd < 0 || read_small(fd, stat, sizeof stat) < 0)
-                return true; /* its pid is gone */
-        const char *end = strrchr(stat, ')');
-        unsigned flags = 0;
-        return !end || sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) != 1 || (flags & PF_EXITING);
-}
-
 static void native_spoiled(struct Native *n, int error, const char *step);
 
 static void native_reap(struct Native *n) {
@@ -237,7 +221,7 @@ static void native_reap(struct Native *n) {
                 return;
         }
         if (e.signaled && e.status == SIGKILL && !n->destroying && n->cell->state == CELL_RUNNING)
-                e.init_died = init_is_dying(n);
+                e.init_died = run_init_is_dying(n->init_pid, n->init);
         if (e.signaled && e.status == SIGKILL && n->over && !e.init_died) {
                 e.signaled = false;
                 e.status = n->status;

@@ -22,6 +22,7 @@
 #include "spawner/trace.h"
 
 #define OUTPUT_PIPE_SIZE (256 * 1024)
+#define PF_EXITING 0x4
 #define LEFT_PAUSE (1 * USEC_PER_SEC)
 /* The pids controller notes that its limit was met, so RLIMIT_NPROC may not be met before it. */
 #define NPROC_MARGIN 16
@@ -530,6 +531,21 @@ int run_over(const struct Run *run, uint64_t *ret_peak_bytes) {
                 return r < 0 ? r : -ESRCH; /* it has let its memory go */
         *ret_peak_bytes = kib * KIB;
         return 1;
+}
+
+/* When init dies, the kernel kills all the cell's processes first and lets init's end be seen last: so ask whether it is dying. */
+bool run_init_is_dying(pid_t pid, int pidfd) {
+        char path[64], stat[512];
+        snprintf(path, sizeof path, "/proc/%d/stat", pid);
+        struct pollfd p = {.fd = pidfd, .events = POLLIN};
+        if (poll(&p, 1, 0) > 0)
+                return true;
+        int fd _cleanup_close_ = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0 || read_small(fd, stat, sizeof stat) < 0)
+                return true; /* its pid is gone */
+        const char *end = strrchr(stat, ')');
+        unsigned flags = 0;
+        return !end || sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) != 1 || (flags & PF_EXITING);
 }
 
 /* It has a number in a pid namespace below ours, too. */

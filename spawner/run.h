@@ -65,6 +65,8 @@ void run_give(struct Run *r, struct RunFds *ret);
 int run_fd(const struct Run *r, Glovebox__Internal__Role role);
 /* Reaps the main process if it has ended: 1 and *ret, else 0. */
 int run_reap(struct Run *r, struct MainExit *ret);
+/* Of a cell whose main process was killed: whether its init has gone first. */
+bool run_init_is_dying(pid_t pid, int pidfd);
 /* Whether a main process that is not reaped yet says of itself that it is over (VALUE_OVER): 1 and its largest resident size, else 0.
  * -ECHILD: it is, and has waited for children, whose sizes only its end tells. */
 int run_over(const struct Run *r, uint64_t *ret_peak_bytes);
