@@ -37,7 +37,7 @@ struct Runtime {
         uint64_t pool_min, pool_max; /* cells that are kept ready: the fewest, and as many as demand may make it; default 0 and pool_min */
         bool warm;            /* in them a process waits: the runner, started ahead, or else what becomes the program; default no */
         bool zygote;          /* interpreters are forked from one that has loaded what is common to all; needs a runner; default no */
-        char **preload;       /* modules that the zygote imports; default none */
+        char **preload;       /* modules that the zygote imports, paths of files that it runs; default none */
         char **env_at_start;  /* names of variables that the interpreter reads when it starts, with a final "*": that begin so; a request
                                  that sets one has an interpreter of its own started. Default none */
         struct Limits defaults; /* [limits]; unset values: those of glovebox.conf */

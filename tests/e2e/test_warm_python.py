@@ -184,10 +184,18 @@ def test_what_comes_with_the_job_reaches_a_fork(pool):
     assert (forked.outcome, forked.stdout, forked.stderr) == (fresh.outcome, fresh.stdout, b"")
 
 
-@pytest.mark.parametrize("preload, told", [("json no_such.module", "no_such.module"), ("this._is_no_package", "this._is_no_package")])
+def test_a_file_that_is_preloaded_is_run_once_and_leaves_nothing(pool):
+    daemon = pool(**{**WAYS["WARM"], "preload": "numpy pandas /glovebox/python/rehearse-data.py"})
+    call = run_forked(daemon, "WARM", "import sys, os\nprint('rehearsal' in sys.modules, 'pandas.io.formats.string' in sys.modules, os.listdir('/workspace'))\n"
+                                      "import pandas; print(pandas.DataFrame({'a': [1]}).describe().loc['count', 'a'])")
+    assert (call.outcome, call.stdout, call.stderr) == ("COMPLETED", b"False True ['main.py']\n1.0\n", b"")
+
+
+@pytest.mark.parametrize("preload, told", [("json no_such.module", "no_such.module"), ("this._is_no_package", "this._is_no_package"),
+                                           ("json /nowhere/file.py no.module", "/nowhere/file.py: FileNotFoundError")])
 def test_what_cannot_be_preloaded_is_told_and_nothing_is_the_worse(pool, preload, told):
     daemon = pool(**{**WAYS["READY"], "preload": preload})
     assert wait_until(lambda: told in daemon.log, 20), daemon.log
-    assert "ModuleNotFoundError" in daemon.log
+    assert "ModuleNotFoundError" in daemon.log or "FileNotFoundError" in daemon.log
     call = daemon.run("print(1)", "python")
     assert (call.outcome, call.stdout) == ("COMPLETED", b"1\n")

@@ -131,7 +131,7 @@ def tell_ready(error):
 
 
 def preload(module, names):
-    """Imports what the runtime's config names, as the code's own imports would."""
+    """Imports what the runtime's config names, as the code's own imports would; a path is a file that is run, with names of its own."""
     before = {name: posix.environ.get(name.encode()) for name in THREADS}
     set_environment([name + "=1" for name in THREADS])
     finder = part("figures").Finder()
@@ -139,11 +139,16 @@ def preload(module, names):
     try:
         for name in names:
             try:
-                __import__(name)
+                if name.startswith("/"):
+                    run_file(name)
+                else:
+                    __import__(name)
             except BaseException as error:
                 raise Unfit(f"{name}: {type(error).__name__}: {error}") from error
             if not module.is_single():
                 raise Unfit(f"{name} starts a thread when it is imported, and a process with threads cannot be forked")
+            if leaves_open():
+                raise Unfit(f"{name} leaves a file or a socket open, whose number is another one's in each execution")
     finally:
         sys.meta_path[:] = [one for one in sys.meta_path if one is not finder]
         for name, value in before.items():
@@ -153,6 +158,25 @@ def preload(module, names):
                 set_environment([f"{name}={value.decode('utf-8', 'surrogateescape')}"])
     for name in PARTS:
         part(name)
+
+
+def leaves_open():
+    """Looks at the lowest numbers: whatever is opened gets one of these."""
+    for fd in range(SOCKET + 1, SOCKET + 33):
+        try:
+            posix.fstat(fd)
+            return True
+        except OSError:
+            pass
+    return False
+
+
+def run_file(path):
+    names = {"__name__": "rehearsal", "__file__": path, "__builtins__": sys.modules["builtins"]}
+    try:
+        exec(importing.SourceFileLoader("rehearsal", path).get_code("rehearsal"), names)
+    finally:
+        names.clear()
 
 
 # What a job may need, but for what few do.
