@@ -1,5 +1,5 @@
-"""What the zygote of python-data does once with what it has imported, so that executions find it done: caches are filled, what is loaded late is loaded,
-and code that has run some times is specialised. Prints nothing and leaves nothing open: a picture would leave fonts."""
+"""What the zygote of python-data does with what it has imported, and each fork that waits once more, so that executions find it done: caches are filled,
+what is loaded late is loaded, code that has run some times is specialised, and the pages that a first use writes to are the fork's own. Prints nothing and leaves nothing open: a picture would leave fonts."""
 import io
 
 import numpy as np
@@ -28,6 +28,5 @@ def numbers():
     str(grid), grid.mean(axis=0), grid @ grid.T, np.linalg.solve(np.eye(3) * 2, np.ones(3)), np.percentile(grid, 50), np.where(grid > 3, 1, 0)
 
 
-for _ in range(3):
-    tables()
-    numbers()
+tables()
+numbers()

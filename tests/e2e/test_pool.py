@@ -197,12 +197,15 @@ def test_an_interpreter_that_waits_is_used_once(pool):
 def test_what_an_interpreter_used_while_it_warmed_up_is_not_the_runs(pool):
     daemon = pool(WARM_NODE)
     assert wait_until(lambda: len(daemon.run_pids()) == 2, 30), daemon.log
-    assert wait_until(lambda: started(daemon.run("1", "javascript")) == "WARM", 20, 1)
-    assert wait_until(lambda: len(daemon.run_pids()) == 2, 30), daemon.log
-    warm = daemon.run("console.log(1)", "javascript")
+
+    def warm_one():  # on a busy machine none may wait at first
+        call = daemon.run("console.log(1)", "javascript")
+        return started(call) == "WARM" and call
+    assert wait_until(warm_one, 20, 1), daemon.log
+    warm = wait_until(warm_one, 20, 1)
     fresh = daemon.run("console.log(1)", "javascript", env={"NODE_NO_WARNINGS": "1"})
     used = [c.result.usage.cpu_user.nanos + c.result.usage.cpu_system.nanos for c in (warm, fresh)]
-    assert (started(warm), started(fresh)) == ("WARM", "READY") and 0 < used[0] < used[1] / 2, used
+    assert (warm and started(warm), started(fresh)) == ("WARM", "READY") and 0 < used[0] < used[1] / 2, used
 
 
 def test_a_job_that_an_interpreter_cannot_take_any_more_gets_another(pool):

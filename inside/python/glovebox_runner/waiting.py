@@ -16,6 +16,7 @@ EINVAL, ENOENT, ENOEXEC = 22, 2, 8
 REPORT_FAILED = 1
 DETAIL_MAX = 200  # spawner/zygote-wire.h
 EXIT_NOT_STARTED = 125
+FILE_RUNS = 3
 REHEARSALS = 20  # the interpreter specialises code that it has run some times; a fork should find that done
 
 # Each reads its own when it is loaded, and starts as many threads: a process with threads cannot be forked.
@@ -85,7 +86,7 @@ def zygote(modules):
     warm = module.serve()
     if warm is None:
         posix._exit(0)
-    born(module, warm, pid)
+    born(module, warm, pid, [name for name in modules if name.startswith("/")])
     if collecting:
         gc.enable()
     if warm:
@@ -140,7 +141,8 @@ def preload(module, names):
         for name in names:
             try:
                 if name.startswith("/"):
-                    run_file(name)
+                    for _ in range(FILE_RUNS):
+                        run_file(name)
                 else:
                     __import__(name)
             except BaseException as error:
@@ -218,7 +220,7 @@ def set_environment(pairs, whole=False):
             sys.modules["time"].tzset()
 
 
-def born(module, warm, pid):
+def born(module, warm, pid, files):
     """In a child of the zygote, behind the wall: its own environment and arguments, and nothing that another child has too and that is to differ."""
     words, environment = module.take_head()
     set_environment(environment, whole=True)
@@ -228,6 +230,11 @@ def born(module, warm, pid):
     renew(pid)
     if warm:
         rehearse("rehearsal")
+        for name in files:
+            try:
+                run_file(name)
+            except BaseException:
+                pass  # it went well in the zygote; what this one may not do is nobody's need
 
 
 def renew(pid):
