@@ -3,7 +3,7 @@
  * How many: between the config's pool-min and pool-max, by demand. Whoever comes in vain doubles the goal; what was not needed for a while
  * halves it. When: a cell costs some milliseconds of a processor, which executions that run are not to pay. So the pool makes a few at a time,
  * and only when no execution has been started for a moment, unless half of the goal is gone. An interpreter that is started and warmed up costs
- * more than it saves: it gives time of idle processors for an answer that comes sooner, and where none is idle no more are made. */
+ * more than it saves: it gives time of idle processors for an answer that comes sooner. Where none is idle, one a second has to do. */
 #include "spawner/pool.h"
 
 #include <fcntl.h>
@@ -16,6 +16,7 @@
 #define QUIET (5 * USEC_PER_MSEC)    /* since a cell was taken */
 #define REVIEW (10 * USEC_PER_SEC)
 #define LOOK (20 * USEC_PER_MSEC)
+#define BUSY_PAUSE USEC_PER_SEC
 #define PAUSE_MIN (100 * USEC_PER_MSEC) /* after one could not be made; doubled each time */
 #define PAUSE_MAX (60 * USEC_PER_SEC)
 
@@ -39,6 +40,7 @@ struct Pool {
         usec_t taken;            /* when the last cell was */
         long processors;
         usec_t look;             /* whether one of them is idle: not before */
+        usec_t dear;             /* when an interpreter was last warmed up although none was */
         bool stopped;
         bool reviewed;           /* the review is due at some time */
         sd_event_source *timer, *review;
@@ -143,12 +145,12 @@ static bool wants_warmth(const struct Stock *s) {
         return false;
 }
 
-/* What waits without an interpreter gets one: a few at a time. */
-static void warm_some(struct Pool *p, struct Stock *s) {
+/* What waits without an interpreter gets one: so many at a time. */
+static void warm_some(struct Pool *p, struct Stock *s, uint64_t most) {
         struct Cell *c, *next;
         if (!s->warm)
                 return;
-        for (c = LIST_FIRST(&s->cells); c && making(p) < MAKING_MAX; c = next) {
+        for (c = LIST_FIRST(&s->cells); c && making(p) < most; c = next) {
                 next = LIST_NEXT(c, entry); /* a failure frees at most c itself */
                 if (c->state == CELL_READY && !c->orphan && !c->lost && !c->warming && !c->kind->is_warm(c))
                         warm_up(c, true);
@@ -159,7 +161,7 @@ static void warm_some(struct Pool *p, struct Stock *s) {
 static void warm_cheap(struct Pool *p) {
         for (size_t i = 0; i < p->world->config->n_runtimes; i++)
                 if (!is_dear(p, &p->stocks[i]))
-                        warm_some(p, &p->stocks[i]);
+                        warm_some(p, &p->stocks[i], MAKING_MAX);
 }
 
 static void warm_dear(struct Pool *p) {
@@ -167,13 +169,12 @@ static void warm_dear(struct Pool *p) {
                 struct Stock *s = &p->stocks[i];
                 if (!is_dear(p, s) || !wants_warmth(s) || making(p) >= MAKING_MAX)
                         continue;
-                if (processors_are_busy(p)) {
-                        p->look = now_monotonic() + LOOK;
+                bool busy = processors_are_busy(p);
+                p->look = now_monotonic() + LOOK;
+                if (busy && p->look < p->dear + BUSY_PAUSE)
                         return;
-                }
-                warm_some(p, s);
-                if (wants_warmth(s) && making(p) < MAKING_MAX) /* it could not be */
-                        p->look = now_monotonic() + LOOK;
+                p->dear = busy ? p->look : p->dear;
+                warm_some(p, s, busy ? 1 : MAKING_MAX);
         }
 }
 
@@ -193,7 +194,7 @@ static void pool_on_ready(void *userdata, struct Cell *c) {
 }
 
 void pool_on_zygote(struct Pool *p, unsigned runtime) {
-        warm_some(p, &p->stocks[runtime]);
+        warm_some(p, &p->stocks[runtime], MAKING_MAX);
         pool_plan(p);
 }
 

@@ -128,7 +128,7 @@ PROGRAMS = {
     "an await that nothing settles": "await new Promise(() => {})",
     "standard input": "process.stdin.on('data', d => console.log(d.toString().toUpperCase())).on('end', () => console.log('end'))",
     "standard input at once": "console.log(require('fs').readFileSync(0, 'utf8').length)",
-    "order of what is queued": "setTimeout(() => console.log('timer'), 50); setImmediate(() => console.log('immediate')); process.nextTick(() => console.log('tick'));"
+    "order of what is queued": "setTimeout(() => console.log('timer'), 500); setImmediate(() => console.log('immediate')); process.nextTick(() => console.log('tick'));"
                                "Promise.resolve().then(() => console.log('promise')); queueMicrotask(() => console.log('micro')); console.log('first')",
     "a worker": "const { Worker } = require('worker_threads'); new Worker(`const { parentPort } = require('worker_threads'); parentPort.postMessage("
                 "[process.argv.length, process.execArgv, Object.keys(require.cache).length, typeof display, process.env.MINE])`, { eval: true })"
