@@ -1,5 +1,6 @@
 """How executions start: what is told of it, the priority of those who start them, and the first moments of a daemon."""
 import concurrent.futures
+import contextlib
 import ctypes
 import os
 import signal
@@ -72,6 +73,15 @@ def priority_of(task):
     return policy & ~os.SCHED_RESET_ON_FORK, os.getpriority(os.PRIO_PROCESS, task), bool(policy & os.SCHED_RESET_ON_FORK)
 
 
+def priorities_of(tasks):
+    """Threads and processes come and go."""
+    found = {}
+    for task in tasks:
+        with contextlib.suppress(ProcessLookupError):
+            found[task] = priority_of(task)
+    return found
+
+
 @pytest.fixture(scope="module")
 def may_raise():
     child = subprocess.run(["chrt", "-r", "1", "nice", "-n", "-10", "true"], capture_output=True, text=True)
@@ -87,11 +97,11 @@ def test_priority_is_for_server_and_spawner_alone(make_daemon, may_raise, name, 
     daemon.take_baseline = daemon.verify = lambda *_: None  # cells that wait are there to stay
     daemon.start()
     tasks = [int(t) for t in os.listdir(f"/proc/{daemon.server}/task")]
-    assert len(tasks) > 1 and {priority_of(t)[:len(wanted)] for t in tasks} == {wanted}
+    assert len(tasks) > 1 and {p[:len(wanted)] for p in priorities_of(tasks).values()} == {wanted}
     assert priority_of(daemon.spawner)[:len(wanted)] == wanted and priority_of(daemon.spawner)[2]
     others = daemon.cgroup.pids() - {daemon.server, daemon.spawner, daemon.process.pid}
     assert others, "the spawner has helpers"
-    bad = {machine.program(p): priority_of(p) for p in others if priority_of(p)[0] != os.SCHED_OTHER or priority_of(p)[1] < 0}
+    bad = {machine.program(p): found for p, found in priorities_of(others).items() if found[0] != os.SCHED_OTHER or found[1] < 0}
     assert not bad
     for runtime in ("python", "bash"):
         wait_until(lambda: daemon.run("true" if runtime == "bash" else "pass", runtime).of("started")[0].start != pb.START_COLD, 10)
