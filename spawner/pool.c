@@ -137,10 +137,14 @@ static bool processors_are_busy(const struct Pool *p) {
         return fd >= 0 && read_small(fd, text, sizeof text) > 0 && sscanf(text, "%*f %*f %*f %ld/", &running) == 1 && running - 1 >= p->processors;
 }
 
+static bool could_be_warmed(struct Cell *c) {
+        return c->state == CELL_READY && !c->orphan && !c->lost && !c->warming && !c->kind->is_warm(c);
+}
+
 static bool wants_warmth(const struct Stock *s) {
         struct Cell *c;
         LIST_FOREACH(c, &s->cells, entry)
-                if (c->state == CELL_READY && !c->orphan && !c->lost && !c->warming && !c->kind->is_warm(c))
+                if (could_be_warmed(c))
                         return true;
         return false;
 }
@@ -152,7 +156,7 @@ static void warm_some(struct Pool *p, struct Stock *s, uint64_t most) {
                 return;
         for (c = LIST_FIRST(&s->cells); c && making(p) < most; c = next) {
                 next = LIST_NEXT(c, entry); /* a failure frees at most c itself */
-                if (c->state == CELL_READY && !c->orphan && !c->lost && !c->warming && !c->kind->is_warm(c))
+                if (could_be_warmed(c))
                         warm_up(c, true);
                 count_ready(s);
         }
