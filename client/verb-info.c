@@ -1,5 +1,6 @@
 /* glovebox info: what the server is and offers. */
 #include <glovebox/v1/system.pb-c.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -51,13 +52,26 @@ static void print_server(const Info *info, const char *server) {
                 puts("\nThe spawner is not connected: nothing can run until it is back (executions are refused as UNAVAILABLE).");
 }
 
+/* "began 812 warm, 3 ready, 41 cold"; nothing where nothing began. */
+static void describe_starts(const Glovebox__V1__RuntimeInfo *runtime, char *text, size_t size) {
+        const struct {
+                uint64_t n;
+                const char *how;
+        } starts[] = {{runtime->started_warm, "warm"}, {runtime->started_ready, "ready"}, {runtime->started_cold, "cold"}};
+
+        text[0] = 0;
+        for (size_t i = 0; i < ELEMENTSOF(starts); i++)
+                if (starts[i].n > 0)
+                        add_words(text, size, "%s%" PRIu64 " %s", text[0] ? ", " : "began ", starts[i].n, starts[i].how);
+}
+
 static void print_runtimes(const Info *info) {
-        struct Grid t _cleanup_(grid_done) = { .columns = 4 };
+        struct Grid t _cleanup_(grid_done) = { .columns = 5 };
 
         puts("\nRuntimes");
         for (size_t i = 0; i < info->n_runtimes; i++) {
                 const Glovebox__V1__RuntimeInfo *runtime = info->runtimes[i];
-                char endings[128] = "";
+                char endings[128] = "", starts[96];
 
                 for (size_t j = 0; j < runtime->n_endings; j++)
                         add_words(endings, sizeof(endings), "%s%s", j ? " " : "", runtime->endings[j]);
@@ -65,6 +79,8 @@ static void print_runtimes(const Info *info) {
                 (void) grid_add(&t, endings);
                 (void) grid_add(&t, runtime->available ? "ready" : "MISSING");
                 (void) grid_add(&t, runtime->available ? runtime->version : runtime->detail);
+                describe_starts(runtime, starts, sizeof(starts));
+                (void) grid_add(&t, starts);
         }
         (void) grid_print(&t, INDENT);
         if (info->n_runtimes == 0)

@@ -109,6 +109,8 @@ enum ProbeState {
         PROBE_DONE,
 };
 
+#define START_KINDS 4 /* numbers of glovebox.v1.Start */
+
 /* What the server knows of one runtime of the config. */
 struct RuntimeStatus {
         char *name; /* its key in the config */
@@ -116,6 +118,7 @@ struct RuntimeStatus {
         bool available;
         char version[VERSION_MAX];
         char detail[256];
+        uint64_t started[START_KINDS]; /* executions, by how they began */
 };
 
 struct Executions {

@@ -163,6 +163,9 @@ static void lease_on_started(unsigned start, const struct LeafUsage *before, voi
         if (e->state != EXECUTION_LEASING)
                 return;
         e->start_kind = start;
+        struct RuntimeStatus *status = executions_runtime(e->owner, e->runtime);
+        if (status && start < START_KINDS)
+                status->started[start]++;
         e->evidence.before = *before;
         for (size_t i = 0; i < ELEMENTSOF(evidence_roles); i++)
                 e->evidence.fds[evidence_roles[i].file] = lease_take_fd(e->lease, evidence_roles[i].role);

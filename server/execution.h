@@ -103,6 +103,7 @@ struct RuntimeInfo {
         const char *name, *version, *detail, *profile;
         char *const *endings;
         const struct Limits *defaults, *caps; /* the runtime's own */
+        const uint64_t *started;              /* executions, by the number of glovebox.v1.Start */
         bool available;
 };
 

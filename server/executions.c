@@ -39,26 +39,38 @@ struct RuntimeStatus *executions_runtime(struct Executions *x, const char *name)
         return NULL;
 }
 
+static void runtimes_free(struct RuntimeStatus *runtimes, size_t n) {
+        for (size_t i = 0; i < n; i++)
+                free(runtimes[i].name);
+        free(runtimes);
+}
+
 static void runtimes_done(struct Executions *x) {
-        for (size_t i = 0; i < x->n_runtimes; i++)
-                free(x->runtimes[i].name);
-        free(x->runtimes);
+        runtimes_free(x->runtimes, x->n_runtimes);
         x->runtimes = NULL;
         x->n_runtimes = 0;
 }
 
+/* Counts go on for those that were there. */
 static int runtimes_init(struct Executions *x) {
-        runtimes_done(x);
-        x->runtimes = calloc(MAX(x->config->n_runtimes, (size_t) 1), sizeof *x->runtimes);
-        if (!x->runtimes)
+        struct RuntimeStatus *runtimes = calloc(MAX(x->config->n_runtimes, (size_t) 1), sizeof *runtimes);
+        if (!runtimes)
                 return -ENOMEM;
-        for (; x->n_runtimes < x->config->n_runtimes; x->n_runtimes++) {
-                struct RuntimeStatus *s = &x->runtimes[x->n_runtimes];
-                s->name = strdup(x->config->runtimes[x->n_runtimes].key);
-                if (!s->name)
+        for (size_t i = 0; i < x->config->n_runtimes; i++) {
+                const struct RuntimeStatus *was = executions_runtime(x, x->config->runtimes[i].key);
+                struct RuntimeStatus *s = &runtimes[i];
+                s->name = strdup(x->config->runtimes[i].key);
+                if (!s->name) {
+                        runtimes_free(runtimes, i);
                         return -ENOMEM;
+                }
                 (void) snprintf(s->detail, sizeof s->detail, "not asked for its version yet");
+                if (was)
+                        memcpy(s->started, was->started, sizeof s->started);
         }
+        runtimes_done(x);
+        x->runtimes = runtimes;
+        x->n_runtimes = x->config->n_runtimes;
         return 0;
 }
 
@@ -364,6 +376,7 @@ static void fill_runtimes(struct Executions *x, struct ServerInfo *ret) {
                         .defaults = c ? &c->defaults : NULL,
                         .caps = c ? &c->caps : NULL,
                         .available = up,
+                        .started = s->started,
                 };
         }
         ret->runtimes = infos;

@@ -70,6 +70,7 @@ struct Native {
 };
 
 static void native_destroy_go_on(struct Native *n);
+static void prepare_ahead(struct Native *n);
 
 static struct Cgroups *cgroups(struct Native *n) {
         return n->cell->world->cgroups;
@@ -149,6 +150,7 @@ static int native_build(struct Native *n) {
         if (!isempty(c->tag))
                 log_step(MESSAGE_CELL_BEGUN, c->tag, "Cell %" PRIu64 " is made, its cgroup is %s.", c->number, n->cgroup->name);
         builder_build(c->world->builder, &n->build);
+        prepare_ahead(n);
         return 0;
 }
 
@@ -217,7 +219,7 @@ static void native_reap(struct Native *n) {
                 return;
         if (n->ahead != AHEAD_NONE) {
                 if (n->ahead != AHEAD_REPLACING && !n->destroying)
-                        native_spoiled(n, -ECHILD, "interpreter that waits");
+                        native_spoiled(n, -ECHILD, "process that waits");
                 return;
         }
         if (e.signaled && e.status == SIGKILL && !n->destroying && n->cell->state == CELL_RUNNING)
@@ -315,6 +317,20 @@ static int prepare_run(struct Native *n, const struct RunSpec *spec, const char 
         return run_prepare(&n->run, &setup, spec, ret_step);
 }
 
+/* What the cell is to run, as it was made. */
+static struct RunSpec spec_ahead(const struct Native *n) {
+        return (struct RunSpec) {.limits = n->cell->limits};
+}
+
+/* While the builder is at work. If it fails, the run tries it once more and says why. */
+static void prepare_ahead(struct Native *n) {
+        const struct RunSpec spec = spec_ahead(n);
+        const char *step = "";
+        n->prepared = prepare_run(n, &spec, &step) >= 0;
+        if (!n->prepared)
+                forget_run(n);
+}
+
 /* 1 = it comes later. */
 static int begin_main(struct Native *n, const struct RunSpec *spec, bool wait, struct RunFds *ret, const char **ret_step) {
         bool forked = !spec->fresh && !spec->probe && !spec->probe_version && !n->alone && zygote_want(zygote_of(n));
@@ -363,7 +379,7 @@ static bool native_is_replaced(void *userdata) {
 static void native_on_replaced(int error, void *userdata) {
         struct Native *n = userdata;
         if (error < 0) {
-                cell_on_spoiled(n->cell, error, "end the interpreter that waited");
+                cell_on_spoiled(n->cell, error, "end the process that waited");
                 return;
         }
         forget_run(n);
@@ -409,7 +425,7 @@ static int use_waiting(struct Native *n, struct RunFds *ret, const char **ret_st
         /* It is no good for this, or has just died: another one. */
         n->wanted = true;
         n->alone |= r < 0;
-        *ret_step = "end the interpreter that waited";
+        *ret_step = "end the process that waited";
         r = replace_main(n);
         return r < 0 ? r : 1;
 }
@@ -455,11 +471,6 @@ static int watch_report(struct Native *n) {
         n->ahead = AHEAD_WARMING;
         usec_t time = n->wanted ? WANTED_TIME : WARM_TIME;
         return r < 0 ? r : sd_event_add_time_relative(event, &n->report_deadline, CLOCK_MONOTONIC, time, 0, native_on_report_deadline, n);
-}
-
-/* What the cell is to run, as it was made. */
-static struct RunSpec spec_ahead(const struct Native *n) {
-        return (struct RunSpec) {.limits = n->cell->limits};
 }
 
 /* The zygote has given nothing: an interpreter of the run's own; or, ahead of one, none for now. */
@@ -517,9 +528,9 @@ static int native_warm(struct Cell *c, bool start) {
         const struct RunSpec spec = spec_ahead(n);
         const char *step = "";
         if (!start || !c->world->config->runtimes[c->runtime].warm) {
-                int r = n->prepared ? 0 : prepare_run(n, &spec, &step);
-                n->prepared = r >= 0;
-                return MIN(r, 0);
+                if (!n->prepared)
+                        prepare_ahead(n);
+                return 0;
         }
         /* Another interpreter would not have what the zygote preloads. */
         if (c->world->config->runtimes[c->runtime].zygote && !zygote_want(zygote_of(n)))
@@ -556,7 +567,7 @@ static int native_start(struct Cell *c, const struct RunSpec *spec, struct RunFd
         if (n->ahead != AHEAD_WARMING)
                 return 1; /* as soon as it waits */
         const struct RunSetup setup = run_setup(n);
-        *ret_step = "end the interpreter that waited";
+        *ret_step = "end the process that waited";
         int r = run_may_change(&n->run, &setup, spec) ? sd_event_source_set_time_relative(n->report_deadline, WANTED_TIME) : replace_main(n);
         return r < 0 ? r : 1;
 }

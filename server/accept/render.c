@@ -496,6 +496,9 @@ static void render_runtimes(struct Arena *arena, const struct ServerInfo *info, 
                 t->profile = (char *) r->profile;
                 t->defaults = r->defaults ? render_limits(arena, r->defaults) : NULL;
                 t->caps = r->caps ? render_limits(arena, r->caps) : NULL;
+                t->started_cold = r->started[GLOVEBOX__V1__START__START_COLD];
+                t->started_ready = r->started[GLOVEBOX__V1__START__START_READY];
+                t->started_warm = r->started[GLOVEBOX__V1__START__START_WARM];
         }
 }
 

@@ -1,4 +1,5 @@
 """How executions start: what is told of it, the priority of those who start them, and the first moments of a daemon."""
+import collections
 import concurrent.futures
 import contextlib
 import ctypes
@@ -35,6 +36,36 @@ def test_the_audit_has_the_start_of_an_answer_in_one_piece(daemon):
         return [r["start"] for r in daemon.audit() if r.get("request_id") == "in-one-piece" and r["event"] == "end"]
     found = wait_until(look, 3)
     assert len(found) == 1 and found[0] in STARTS
+
+
+def test_get_info_counts_how_executions_began(make_daemon):
+    """By runtime, over a reload, and without the runs that ask for versions; the client says it too."""
+    daemon = make_daemon(start=False, config={"spawner": {"pool": "yes"}}, runtimes={
+        "bash": {"pool-min": 0, "pool-max": 0}, "python": {"pool-min": 1, "pool-max": 1, "warm": "yes", "zygote": "yes"}})
+    daemon.take_baseline = daemon.verify = lambda *_: None  # cells that wait are there to stay
+    daemon.start()
+    told = {"bash": collections.Counter(), "python": collections.Counter()}
+
+    def run(runtime):
+        start = pb.Start.Name(daemon.run("true" if runtime == "bash" else "pass", runtime).of("started")[0].start)
+        told[runtime][start] += 1
+        return start
+
+    def counted():
+        return {r.name: {k: n for k, n in (("START_COLD", r.started_cold), ("START_READY", r.started_ready), ("START_WARM", r.started_warm)) if n}
+                for r in daemon.info().runtimes}
+    assert set(counted()) > set(told) and not any(counted().values())
+    assert wait_until(lambda: run("python") == "START_WARM", 20)
+    assert {run("bash") for _ in range(3)} == {"START_COLD"}
+    daemon.stub.Execute(request("true"), timeout=seconds(30))
+    told["bash"]["START_COLD"] += 1
+    assert {name: n for name, n in counted().items() if n} == told
+    reloads = daemon.log.count("Reloaded the configuration")
+    os.kill(daemon.server, signal.SIGHUP)
+    assert wait_until(lambda: daemon.log.count("Reloaded the configuration") > reloads, 10), daemon.log
+    assert {name: n for name, n in counted().items() if n} == told
+    shown = subprocess.run([daemon.client, "--server", daemon.socket, "info"], capture_output=True, text=True, timeout=seconds(20)).stdout
+    assert "  began 4 cold\n" in shown and f"began {told['python']['START_WARM']} warm" in shown, shown
 
 
 def test_what_never_started_has_no_start(make_daemon):
