@@ -139,7 +139,7 @@ def bombs():
     for count, how in ((256, "forked"), (1000, "forked"), (1000, "started")):
         name = f"{count} processes of a Python that was {how}"
         daemon = Daemon(config={"server": {"audit-file": None}, "limits": {"max-processes": count}},
-                        runtimes={"python": {"zygote": "yes" if how == "forked" else "no", "pool-min": 0}})
+                        runtimes={"python": {"pool-min": 0, **({} if how == "forked" else {"zygote": "no", "preload": None})}})
         try:
             daemon.start()
             daemon.run("", "python")
