@@ -19,6 +19,8 @@ struct Layers;
 struct SeccompProgram;
 
 /* What cells of all kinds share; one per spawner. */
+#define STRANGERS_KEPT 64
+
 struct CellWorld {
         sd_event *event;
         const struct Config *config;
@@ -39,6 +41,8 @@ struct CellWorld {
         uint32_t without;       /* bits of enum Layer: waived, so cells are made without them */
         struct LogLimit complaints; /* of all that the server can cause */
         LIST_HEAD(Runs, Run) runs; /* whose main process has not been reaped */
+        pid_t strangers[STRANGERS_KEPT]; /* the last ones reaped, in a ring: a zygote may name one later */
+        unsigned n_strangers;
         uint64_t last_number;   /* of cells, in this life */
 };
 

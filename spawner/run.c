@@ -340,14 +340,24 @@ static int look_at_fork(const struct RunSetup *setup, pid_t pid, int pidfd) {
         return r < 0 ? r : theirs.st_ino == cells.st_ino && theirs.st_dev == cells.st_dev ? 0 : -EPERM;
 }
 
+/* It had died before it was named, so whoever named it need not have lied. */
+static bool was_stranger(const struct CellWorld *world, pid_t pid) {
+        for (size_t i = 0; i < STRANGERS_KEPT; i++)
+                if (world->strangers[i] == pid)
+                        return true;
+        return false;
+}
+
 int run_take_fork(struct Run *run, const struct RunSetup *setup, pid_t pid, const char **ret_step) {
         *ret_step = "look at the forked process";
         if (pid <= 0)
                 return -EPERM;
         _cleanup_close_ int pidfd = (int) syscall(SYS_pidfd_open, pid, 0);
-        if (pidfd < 0) /* a child of ours could at worst not be opened; a stranger, or a thread, has many errors, by the kernel's version */
-                return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? -errno : -EPERM;
-        int r = look_at_fork(setup, pid, pidfd);
+        int r = pidfd < 0 ? -errno : look_at_fork(setup, pid, pidfd);
+        if (pidfd < 0 && r != -EMFILE && r != -ENFILE && r != -ENOMEM)
+                r = -EPERM; /* a child of ours could at worst not be opened; a stranger, or a thread, has many errors, by the kernel's version */
+        if (r == -EPERM && was_stranger(setup->world, pid))
+                r = -ECHILD;
         if (r < 0)
                 return r;
         run->pid = pid;
@@ -568,7 +578,9 @@ void run_reap_strangers(struct CellWorld *world) {
                 /* Ours: whoever started it is about to reap it, and we look again. */
                 if (is_main(world, info.si_pid) || !is_in_cell(info.si_pid))
                         return;
-                waitid(P_PID, (id_t) info.si_pid, &info, WEXITED | WNOHANG);
+                pid_t pid = info.si_pid;
+                waitid(P_PID, (id_t) pid, &info, WEXITED | WNOHANG);
+                world->strangers[world->n_strangers++ % STRANGERS_KEPT] = pid;
         }
 }
 

@@ -1,9 +1,12 @@
 """What a zygote that was taken over tries. It runs as the interpreter of a runtime in the zygote's place, with its socket at 3 (spawner/zygote-wire.h),
 and tells what it found as the reason why it cannot preload, the one text that leaves a zygote. Each attack that does not fail is named.
 
-As `lie:WHAT` it says that it is ready, and answers every request with the pid of a process that is none of its children in a cell."""
+As `lie:WHAT` it says that it is ready, and answers every request with the pid of a process that is none of its children in a cell;
+as `lie:dead`, which is none, with that of a child that has died and was reaped meanwhile."""
 import ctypes
+import errno
 import os
+import signal
 import socket
 import struct
 import sys
@@ -15,6 +18,7 @@ HOST = os.getppid()
 READY = struct.Struct("<i200s")
 REPLY = struct.Struct("<Qii32s")
 PIDFD_OPEN, PIDFD_GETFD, PTRACE, VM_READ, UNSHARE_CGROUP, FSOPEN, KEYCTL = 434, 438, 101, 310, 0x02000000, 430, 250
+CLONE, CLONE_PARENT, NEWPID = {"x86_64": 56}.get(os.uname().machine, 220), 0x8000, 0x20000000
 PTRACE_ATTACH, MS_REMOUNT, MS_BIND, NAMESPACES = 16, 32, 4096, 0x2C020000
 
 
@@ -138,6 +142,18 @@ def thread():
     return other.native_id
 
 
+def short_lived(pid_namespace):
+    """A child in the cell that is no more: the spawner has reaped it."""
+    libc.setns(pid_namespace, NEWPID)
+    pid = call(CLONE, CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0)
+    if pid == 0:
+        os._exit(0)
+    end = time.monotonic() + 8
+    while (libc.kill(pid, 0) == 0 or ctypes.get_errno() != errno.ESRCH) and time.monotonic() < end:
+        time.sleep(0.01)
+    return pid
+
+
 def liar(what):
     zygote = socket.socket(fileno=3)
     zygote.recv(4096)
@@ -147,10 +163,12 @@ def liar(what):
         data, fds, _, _ = socket.recv_fds(zygote, 4096, 16)
         if not data:
             return
-        for fd in fds:
-            os.close(fd)
         if what == "late":
             time.sleep(3)
+        if what == "dead":
+            pid = short_lived(fds[0])
+        for fd in fds:
+            os.close(fd)
         zygote.send(REPLY.pack(struct.unpack_from("<Q", data)[0], 0, pid if pid is not None else HOST + int(what), b""))
 
 

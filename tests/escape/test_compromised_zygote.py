@@ -74,6 +74,23 @@ def test_a_zygote_that_lies_about_its_child_is_not_believed(taken_over, lie):
     assert wait_until(lambda: "named a process that is none of its own" in daemon.log or not daemon.run("x", "rogue"), 20, 0.5), daemon.log
 
 
+def test_a_child_that_has_died_before_it_is_named_is_no_lie(taken_over):
+    """Cells that go meanwhile have the spawner reap what it does not know. The zygote stays, and the execution starts without it."""
+    daemon = taken_over("lie:dead")
+    daemon.run("x", "rogue")  # the zygote starts when it is wanted
+    assert wait_until(lambda: zygotes(daemon), 20), daemon.log
+    before, asked = zygotes(daemon), 0
+    for _ in range(20):
+        call = daemon.call("x", "rogue")
+        # Who comes before the zygote serves does not ask it, and is started at once.
+        asked += not wait_until(lambda: call.of("started"), 0.5)
+        daemon.many(3, "true")
+        assert call.wait().outcome == "FAILED", call  # there is no socket for the code in a cell
+        if asked == 2:
+            break
+    assert asked == 2 and zygotes(daemon) == before and "named a process" not in daemon.log, daemon.log
+
+
 def test_what_the_host_sees_of_a_zygote(daemon):
     daemon.run("print(1)", "python")
     assert wait_until(lambda: zygotes(daemon), 20), daemon.log
