@@ -29,6 +29,15 @@ def prepare(module, gc, atexit):
     _last = next(reversed(_loaded))
 
 
+def rehearse():
+    """What is done at every end, as far as it changes nothing."""
+    is_usual()
+    flush()
+    own_modules()
+    _gc.collect()
+    write_out()
+
+
 def finish(end):
     """Comes back, with what to end with, where the end is none of the usual ones, or the interpreter has more to do for it."""
     if _module is None or not is_usual():

@@ -235,6 +235,7 @@ def born(module, warm, pid, files):
                 run_file(name)
             except BaseException:
                 pass  # it went well in the zygote; what this one may not do is nobody's need
+        ending.rehearse()
 
 
 def renew(pid):
