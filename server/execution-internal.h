@@ -109,8 +109,6 @@ enum ProbeState {
         PROBE_DONE,
 };
 
-#define START_KINDS 4 /* numbers of glovebox.v1.Start */
-
 /* What the server knows of one runtime of the config. */
 struct RuntimeStatus {
         char *name; /* its key in the config */

@@ -99,11 +99,13 @@ struct LayerInfo {
         bool in_force;
 };
 
+#define START_KINDS 4 /* numbers of glovebox.v1.Start */
+
 struct RuntimeInfo {
         const char *name, *version, *detail, *profile;
         char *const *endings;
         const struct Limits *defaults, *caps; /* the runtime's own */
-        const uint64_t *started;              /* executions, by the number of glovebox.v1.Start */
+        uint64_t started[START_KINDS];        /* executions, by how they began */
         bool available;
 };
 

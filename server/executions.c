@@ -376,8 +376,8 @@ static void fill_runtimes(struct Executions *x, struct ServerInfo *ret) {
                         .defaults = c ? &c->defaults : NULL,
                         .caps = c ? &c->caps : NULL,
                         .available = up,
-                        .started = s->started,
                 };
+                memcpy(infos[i].started, s->started, sizeof infos[i].started);
         }
         ret->runtimes = infos;
         ret->n_runtimes = x->n_runtimes;

@@ -18,9 +18,9 @@ struct Placer;
 struct Layers;
 struct SeccompProgram;
 
-/* What cells of all kinds share; one per spawner. */
 #define STRANGERS_KEPT 64
 
+/* What cells of all kinds share; one per spawner. */
 struct CellWorld {
         sd_event *event;
         const struct Config *config;
@@ -82,9 +82,8 @@ struct CellKind {
         const char *name;
         /* Begins making the cell; cell_on_prepared is called once, later. */
         int (*prepare)(struct Cell *c);
-        /* Whatever a run needs is done ahead; start: with the process that waits, if the runtime has one. 1 = that is started and will wait:
-         * cell_on_warm follows, or cell_on_spoiled; 0 = that is all. -EAGAIN: not now. */
-        int (*warm)(struct Cell *c, bool start);
+        /* For a runtime with a process that waits: it is started, and cell_on_warm follows, or cell_on_spoiled. -EAGAIN: not now. */
+        int (*warm)(struct Cell *c);
         bool (*is_warm)(struct Cell *c);
         /* The cell was made with other limits: now these. */
         int (*adopt)(struct Cell *c, const struct Limits *limits);

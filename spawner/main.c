@@ -2,10 +2,10 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/file.h>
-#include <malloc.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -390,7 +390,9 @@ static int run(struct Main *m) {
         r = sd_event_set_watchdog(m->event, true);
         if (r < 0)
                 return log_error_errno(r, "Failed to serve the watchdog: %m"), EXIT_FAILURE;
+#ifdef __GLIBC__
         malloc_trim(0); /* compiling filters took most of the heap: each fork would copy its tables */
+#endif
         (void) sd_notify(0, "READY=1\nSTATUS=Making cells");
         log_event(LOG_INFO, MESSAGE_SPAWNER_READY, 0, NULL, "Ready.");
         r = sd_event_loop(m->event);

@@ -50,7 +50,7 @@ struct Native {
         struct Run run;
         uint64_t runs;            /* so far */
         enum Ahead ahead;
-        bool prepared;            /* leaf and pipes of the next run are there */
+        bool prepared;            /* the leaf of the next run is there */
         bool wanted;              /* cell->run waits for its main process */
         bool alone;               /* no zygote for this run */
         bool fork_warm;           /* what the zygote is asked for is to wait */
@@ -302,19 +302,13 @@ static void forget_run(struct Native *n) {
         n->prepared = false;
 }
 
-/* What takes part of the kernel's own lock on cgroups, which others may hold for long, is done before a run is asked for. */
 static int prepare_run(struct Native *n, const struct RunSpec *spec, const char **ret_step) {
-        if (n->prepared) {
-                const struct RunSetup setup = run_setup(n);
-                n->prepared = false;
-                int r = run_reuse(&n->run, &setup, spec, ret_step);
-                if (r != 0)
-                        return r;
-                forget_run(n);
-        }
-        n->runs++;
+        if (!n->prepared)
+                n->runs++;
         const struct RunSetup setup = run_setup(n);
-        return run_prepare(&n->run, &setup, spec, ret_step);
+        int r = n->prepared ? run_reuse(&n->run, &setup, spec, ret_step) : run_prepare(&n->run, &setup, spec, ret_step);
+        n->prepared = false;
+        return r < 0 ? r : run_open(&n->run, &setup, spec, ret_step);
 }
 
 /* What the cell is to run, as it was made. */
@@ -322,11 +316,14 @@ static struct RunSpec spec_ahead(const struct Native *n) {
         return (struct RunSpec) {.limits = n->cell->limits};
 }
 
-/* While the builder is at work. If it fails, the run tries it once more and says why. */
+/* What takes part of the kernel's own lock on cgroups, which others may hold for long, is done before a run is asked for, while the builder is at
+ * work. If it fails, the run tries it once more and says why. */
 static void prepare_ahead(struct Native *n) {
         const struct RunSpec spec = spec_ahead(n);
         const char *step = "";
-        n->prepared = prepare_run(n, &spec, &step) >= 0;
+        n->runs++;
+        const struct RunSetup setup = run_setup(n);
+        n->prepared = run_prepare(&n->run, &setup, &spec, &step) >= 0;
         if (!n->prepared)
                 forget_run(n);
 }
@@ -443,7 +440,7 @@ static int native_on_report(sd_event_source *s, int fd, uint32_t revents, void *
                 return 0;
         }
         if (size != JOB_HEADER_SIZE || job_get_u32(record) != REPORT_READY || job_get_u32(record + 4) != 0) {
-                native_spoiled(n, -EPROTO, "warm up the interpreter");
+                native_spoiled(n, -EPROTO, "warm up");
                 return 0;
         }
         n->ahead = AHEAD_WAITING;
@@ -461,7 +458,7 @@ static int native_on_report(sd_event_source *s, int fd, uint32_t revents, void *
 }
 
 static int native_on_report_deadline(sd_event_source *s, uint64_t usec, void *userdata) {
-        native_spoiled(userdata, -ETIMEDOUT, "warm up the interpreter");
+        native_spoiled(userdata, -ETIMEDOUT, "warm up");
         return 0;
 }
 
@@ -523,15 +520,10 @@ static void native_on_placed(struct Placing *p, int error) {
         tell_started(n, error, step, &fds);
 }
 
-static int native_warm(struct Cell *c, bool start) {
+static int native_warm(struct Cell *c) {
         struct Native *n = c->impl;
         const struct RunSpec spec = spec_ahead(n);
         const char *step = "";
-        if (!start || !c->world->config->runtimes[c->runtime].warm) {
-                if (!n->prepared)
-                        prepare_ahead(n);
-                return 0;
-        }
         /* Another interpreter would not have what the zygote preloads. */
         if (c->world->config->runtimes[c->runtime].zygote && !zygote_want(zygote_of(n)))
                 return -EAGAIN;
@@ -630,6 +622,8 @@ static int native_main_over(struct Cell *c, uint8_t status) {
                 cell_on_main_exit(c, &e);
                 return 0;
         }
+        if (r == -EMFILE || r == -ENFILE || r == -ENOMEM)
+                return r; /* ours: nothing is known of it, and it is not to be blamed */
         /* Only its real end tells all; or how it ended, where another process said that it was over: any of the cell could have killed it. */
         n->over = r == -ECHILD;
         n->status = status;

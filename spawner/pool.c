@@ -25,8 +25,8 @@ struct Stock {
         bool warm;
         struct Limits limits;
         LIST_HEAD(, Cell) cells;
-        uint64_t n, ready;       /* ready: can be taken, and nothing more is done to it */
-        uint64_t least;          /* of ready, since the last review */
+        uint64_t n;
+        uint64_t least;          /* of those ready, since the last review */
         usec_t pause, not_before;
 };
 
@@ -41,6 +41,7 @@ struct Pool {
         long processors;
         usec_t look;             /* whether one of them is idle: not before */
         usec_t dear;             /* when an interpreter was last warmed up although none was */
+        size_t next_dear;        /* the runtime that is looked at first */
         bool stopped;
         bool reviewed;           /* the review is due at some time */
         sd_event_source *timer, *review;
@@ -65,18 +66,23 @@ static void review_at(struct Pool *p, usec_t when) {
         set_timer(p->review, when);
 }
 
-static void count_ready(struct Stock *s) {
-        struct Cell *c;
-        s->ready = 0;
+/* Those that can be taken, and nothing more is done to them. Counted each time: a cell changes in ways that nobody tells. */
+static uint64_t count_ready(const struct Stock *s) {
+        const struct Cell *c;
+        uint64_t n = 0;
         LIST_FOREACH(c, &s->cells, entry)
-                s->ready += c->state == CELL_READY && !c->warming;
-        s->least = MIN(s->least, s->ready);
+                n += c->state == CELL_READY && !c->warming;
+        return n;
+}
+
+static void note_least(struct Stock *s) {
+        s->least = MIN(s->least, count_ready(s));
 }
 
 static uint64_t making(const struct Pool *p) {
         uint64_t n = 0;
         for (size_t i = 0; i < p->world->config->n_runtimes; i++)
-                n += p->stocks[i].n - p->stocks[i].ready;
+                n += p->stocks[i].n - count_ready(&p->stocks[i]);
         return n;
 }
 
@@ -93,7 +99,7 @@ static void pool_send(void *userdata, Glovebox__Internal__FromSpawner *m, const 
 static void drop(struct Stock *s, struct Cell *c) {
         LIST_REMOVE(c, entry);
         s->n--;
-        count_ready(s);
+        note_least(s);
 }
 
 static void stock_failed(struct Stock *s) {
@@ -113,13 +119,12 @@ static void pool_on_closed(void *userdata, struct Cell *c) {
         p->on_closed(p->userdata);
 }
 
-/* start: its interpreter; else what any run needs is all that is done ahead. */
-static void warm_up(struct Cell *c, bool start) {
-        int r = c->kind->warm(c, start);
+static void warm_up(struct Cell *c) {
+        int r = c->kind->warm(c);
         if (r < 0 && r != -EAGAIN)
-                cell_on_spoiled(c, r, "start the interpreter ahead");
+                cell_on_spoiled(c, r, "start what waits");
         else
-                c->warming = r > 0;
+                c->warming = r >= 0;
 }
 
 /* Its interpreters are started and warmed up, which costs more than what is done without that. A fork of a zygote, and the small process that becomes
@@ -154,11 +159,14 @@ static void warm_some(struct Pool *p, struct Stock *s, uint64_t most) {
         struct Cell *c, *next;
         if (!s->warm)
                 return;
-        for (c = LIST_FIRST(&s->cells); c && making(p) < most; c = next) {
+        for (c = LIST_FIRST(&s->cells); c; c = next) {
                 next = LIST_NEXT(c, entry); /* a failure frees at most c itself */
-                if (could_be_warmed(c))
-                        warm_up(c, true);
-                count_ready(s);
+                if (!could_be_warmed(c))
+                        continue;
+                if (making(p) >= most)
+                        return;
+                warm_up(c);
+                note_least(s);
         }
 }
 
@@ -168,8 +176,11 @@ static void warm_cheap(struct Pool *p) {
                         warm_some(p, &p->stocks[i], MAKING_MAX);
 }
 
+/* Busy: one at a time and not before its time, which the runtimes take in turns. */
 static void warm_dear(struct Pool *p) {
-        for (size_t i = 0; i < p->world->config->n_runtimes; i++) {
+        size_t n = p->world->config->n_runtimes, first = p->next_dear;
+        for (size_t k = 0; k < n; k++) {
+                size_t i = (first + k) % n;
                 struct Stock *s = &p->stocks[i];
                 if (!is_dear(p, s) || !wants_warmth(s) || making(p) >= MAKING_MAX)
                         continue;
@@ -178,7 +189,8 @@ static void warm_dear(struct Pool *p) {
                 if (busy && p->look < p->dear + BUSY_PAUSE)
                         return;
                 p->dear = busy ? p->look : p->dear;
-                warm_some(p, s, busy ? 1 : MAKING_MAX);
+                p->next_dear = i + 1;
+                warm_some(p, s, busy ? making(p) + 1 : MAKING_MAX);
         }
 }
 
@@ -190,9 +202,7 @@ static void pool_on_ready(void *userdata, struct Cell *c) {
                 c->warming = false;
                 s->pause = 0;
         }
-        if (!s->warm || (is_dear(p, s) && !c->kind->is_warm(c)))
-                warm_up(c, false);
-        count_ready(s);
+        note_least(s);
         warm_cheap(p);
         pool_plan(p);
 }
@@ -290,8 +300,7 @@ static bool review_stock(struct Stock *s) {
                 else
                         keep--;
         }
-        count_ready(s);
-        s->least = s->ready;
+        s->least = count_ready(s);
         return s->goal > s->min;
 }
 

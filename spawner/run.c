@@ -234,13 +234,20 @@ static int change_facts(const struct RunSetup *setup, const struct Limits *limit
 int run_prepare(struct Run *run, const struct RunSetup *setup, const struct RunSpec *spec, const char **ret_step) {
         *ret_step = "cgroup of the run";
         int r = prepare_leaf(run, setup, spec);
-        if (r >= 0)
-                r = open_leaf_files(run, setup->world->cgroups->controllers);
         if (r < 0)
                 return r;
         run->limits = spec->limits;
         run->max_processes = processes_bound(setup, &spec->limits);
         trace("spawner: cgroup of the run");
+        return 0;
+}
+
+int run_open(struct Run *run, const struct RunSetup *setup, const struct RunSpec *spec, const char **ret_step) {
+        *ret_step = "files of the cgroup";
+        int r = open_leaf_files(run, setup->world->cgroups->controllers);
+        if (r < 0)
+                return r;
+        trace("spawner: files of the cgroup");
         *ret_step = "pipes";
         r = pipes_make(run, slot_host_user(setup->world->slots, setup->slot), spec->merge_streams);
         trace("spawner: pipes");
@@ -257,15 +264,13 @@ static int change_leaf(struct Run *run, const struct RunSetup *setup, const stru
 }
 
 int run_reuse(struct Run *run, const struct RunSetup *setup, const struct RunSpec *spec, const char **ret_step) {
-        if (spec->merge_streams) /* the pipes are others then */
-                return 0;
         *ret_step = "cgroup of the run";
         int r = change_leaf(run, setup, &spec->limits);
         if (r < 0)
                 return r;
         run->limits = spec->limits;
         run->max_processes = processes_bound(setup, &spec->limits);
-        return 1;
+        return 0;
 }
 
 int run_start(struct Run *run, const struct RunSetup *setup, const struct RunSpec *spec, bool wait, const char **ret_step) {

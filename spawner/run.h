@@ -36,10 +36,12 @@ struct RunSetup {
 };
 
 void run_init(struct Run *r);
-/* On an error of these *ret_step is what failed; run_done cleans up. First of all the leaf and the pipes: */
+/* On an error of these *ret_step is what failed; run_done cleans up. First of all the leaf; that holds two descriptors, and may be done ahead: */
 int run_prepare(struct Run *r, const struct RunSetup *setup, const struct RunSpec *spec, const char **ret_step);
-/* 1 = what was prepared with other limits is good for this run now, 0 = it is not; */
+/* what was prepared with other limits gets those of this run; */
 int run_reuse(struct Run *r, const struct RunSetup *setup, const struct RunSpec *spec, const char **ret_step);
+/* what the server gets: the leaf's files and pipes. Not ahead: main processes that are cloned meanwhile would hold the pipes as well; */
+int run_open(struct Run *r, const struct RunSetup *setup, const struct RunSpec *spec, const char **ret_step);
 /* then either a main process of our own, whose program is glovebox-start; wait: the interpreter is to wait for its job; */
 int run_start(struct Run *r, const struct RunSetup *setup, const struct RunSpec *spec, bool wait, const char **ret_step);
 /* or one that a zygote clones for these descriptors, of which those before ZYGOTE_PIPES are the caller's to close, */

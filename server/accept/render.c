@@ -479,6 +479,8 @@ grpc_byte_buffer *render_page(struct Execution *const *executions, size_t n, con
         return message_pack(&m.base);
 }
 
+_Static_assert(GLOVEBOX__V1__START__START_WARM < START_KINDS, "a way to begin that is not counted");
+
 static void render_runtimes(struct Arena *arena, const struct ServerInfo *info, Glovebox__V1__GetInfoResponse *m) {
         m->n_runtimes = info->n_runtimes;
         m->runtimes = arena_get_array(arena, info->n_runtimes, sizeof(*m->runtimes));

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 
-from figures import SOURCE, head, ms, of, row, target
+from figures import SOURCE, head, ms, of, row, settle, target, zygotes
 
 from kit import machine
 from kit.daemon import BUILD, Cgroup, Daemon, write_config
@@ -142,7 +142,9 @@ def bombs():
                         runtimes={"python": {"pool-min": 0, **({} if how == "forked" else {"zygote": "no", "preload": None})}})
         try:
             daemon.start()
-            daemon.run("", "python")
+            if how == "forked" and not wait_until(lambda: daemon.run("", "python") and zygotes(daemon), 30):
+                sys.exit("fork bomb: there is no zygote")
+            settle(daemon)
             times = []
             for _ in range(7):
                 call = daemon.call(BOMB, "python", timeout=120)

@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from kit.daemon import BUILD
 from kit.machine import wait_until
 from kit.stubs import pb
 
@@ -184,7 +185,28 @@ def test_what_comes_with_the_job_reaches_a_fork(pool):
     assert (forked.outcome, forked.stdout, forked.stderr) == (fresh.outcome, fresh.stdout, b"")
 
 
-def test_a_file_that_is_preloaded_is_run_once_and_leaves_nothing(pool):
+@pytest.fixture
+def preloaded_file():
+    """In a place that cells see."""
+    path = BUILD / "lib" / "glovebox" / "inside" / "python" / f"preloaded-{os.getpid()}.py"
+    path.write_text("import builtins, random, sys, warnings\nprint('to nobody')\nprint('to nobody', file=sys.stderr)\nwarnings.warn('to nobody')\n"
+                    "random.seed(1)\nsys.path.insert(0, '/elsewhere')\nsys.argv.append('more')\nbuiltins.runs = getattr(builtins, 'runs', 0) + 1\n")
+    yield f"/glovebox/python/{path.name}"
+    path.unlink()
+
+
+@pytest.mark.parametrize("way, runs", [("WARM", 4), ("READY", 3)])
+def test_what_a_preloaded_file_does_is_not_the_executions(pool, preloaded_file, way, runs):
+    """It runs three times in the zygote, and once in each fork that waits. What it prints is nobody's, and forks are as random as before."""
+    daemon = pool(**{**WAYS[way], "preload": f"random {preloaded_file}"})
+    code = "import random, sys\nprint(runs, sys.argv, '/elsewhere' in sys.path)\nprint(random.random())"
+    calls = [run_forked(daemon, way, code) for _ in range(3)]
+    assert {call.stdout.splitlines()[0] for call in calls} == {f"{runs} ['/workspace/main.py'] False".encode()}, [call.stdout for call in calls]
+    assert len({call.stdout.splitlines()[1] for call in calls}) == 3, [call.stdout for call in calls]
+    assert not any(call.stderr for call in calls), [call.stderr for call in calls]
+
+
+def test_the_file_that_is_shipped_leaves_nothing(pool):
     daemon = pool(**{**WAYS["WARM"], "preload": "numpy pandas /glovebox/python/rehearse-data.py"})
     call = run_forked(daemon, "WARM", "import sys, os\nprint('rehearsal' in sys.modules, 'pandas.io.formats.string' in sys.modules, os.listdir('/workspace'))\n"
                                       "import pandas; print(pandas.DataFrame({'a': [1]}).describe().loc['count', 'a'])")

@@ -2,6 +2,7 @@
 waiting there (`--wait=PATH`). Either way what the code finds is what a fresh start has, but for what docs/python.md names."""
 import posix
 import sys
+from _functools import partial
 from _imp import create_dynamic, exec_dynamic
 import _frozen_importlib_external as importing
 
@@ -18,6 +19,8 @@ DETAIL_MAX = 200  # spawner/zygote-wire.h
 EXIT_NOT_STARTED = 125
 FILE_RUNS = 3
 REHEARSALS = 20  # the interpreter specialises code that it has run some times; a fork should find that done
+
+files = {}  # what was compiled of those that are preloaded, by their paths
 
 # Each reads its own when it is loaded, and starts as many threads: a process with threads cannot be forked.
 THREADS = ("GOMAXPROCS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
@@ -86,7 +89,7 @@ def zygote(modules):
     warm = module.serve()
     if warm is None:
         posix._exit(0)
-    born(module, warm, pid, [name for name in modules if name.startswith("/")])
+    born(module, warm, pid)
     if collecting:
         gc.enable()
     if warm:
@@ -141,8 +144,9 @@ def preload(module, names):
         for name in names:
             try:
                 if name.startswith("/"):
+                    files[name] = importing.SourceFileLoader("rehearsal", name).get_code("rehearsal")
                     for _ in range(FILE_RUNS):
-                        run_file(name)
+                        undone(partial(run_file, name))
                 else:
                     __import__(name)
             except BaseException as error:
@@ -176,7 +180,7 @@ def leaves_open():
 def run_file(path):
     names = {"__name__": "rehearsal", "__file__": path, "__builtins__": sys.modules["builtins"]}
     try:
-        exec(importing.SourceFileLoader("rehearsal", path).get_code("rehearsal"), names)
+        exec(files[path], names)
     finally:
         names.clear()
 
@@ -220,28 +224,30 @@ def set_environment(pairs, whole=False):
             sys.modules["time"].tzset()
 
 
-def born(module, warm, pid, files):
+def born(module, warm, pid):
     """In a child of the zygote, behind the wall: its own environment and arguments, and nothing that another child has too and that is to differ."""
     words, environment = module.take_head()
     set_environment(environment, whole=True)
     runner = words.index(sys.argv[0])
     for all_words, first in zip(arguments(), (runner, 0)):
         all_words[:] = words[first:]
-    renew(pid)
     if warm:
         rehearse("rehearsal")
         for name in files:
             try:
-                run_file(name)
+                undone(partial(run_file, name))
             except BaseException:
                 pass  # it went well in the zygote; what this one may not do is nobody's need
         ending.rehearse()
+    renew(pid)
 
 
 def renew(pid):
-    """pid: the zygote's. What modules made when they were imported and no two processes may share. random does it itself."""
+    """pid: the zygote's. What no two processes may share, made when modules were imported or by a file that is preloaded."""
     def of(name):
         return sys.modules.get(name)
+    if files and of("random"):  # it has seeded itself after the fork, and a file may have done that since
+        sys.modules["random"].seed()
     if of("threading"):
         main = sys.modules["threading"].main_thread()
         getattr(main, "_set_native_id", int)()
@@ -269,24 +275,38 @@ MADE = {"builtins": ("Args", "Output", "Outputs", "display"), "sys": ("last_exc"
 
 
 def rehearse(name):
-    """Goes the way of a job, with prints to nowhere, and takes back what that changes."""
-    before = [(each, each[:]) for each in (sys.path, sys.meta_path, *arguments())]
-    main = sys.modules["__main__"]
-    null = posix.open("/dev/null", posix.O_RDWR | posix.O_CLOEXEC)
-    streams = [posix.dup(fd) for fd in (1, 2)]
+    """Goes the way of a job."""
+    undone(partial(play_job, name))
+
+
+def play_job(name):
+    null = posix.open("/dev/null", posix.O_WRONLY | posix.O_CLOEXEC)
     job, end = posix.pipe()
     try:
-        for fd in (1, 2):
-            posix.dup2(null, fd)
         posix.write(end, pipe.record(jobs.CONTRACT, b"\1") + pipe.record(jobs.RUNNER_END))
         posix.close(end)
         sys.argv[1:] = [f"{FOLDER}{name}.py"]
         play(life.run(job, null))
     finally:
         pipe.close_mine()
+
+
+def undone(do):
+    """Does it with prints to nowhere, and takes back what that changes."""
+    before = [(each, each[:]) for each in (sys.path, sys.meta_path, *arguments())]
+    main = sys.modules["__main__"]
+    null = posix.open("/dev/null", posix.O_WRONLY | posix.O_CLOEXEC)
+    streams = [posix.dup(fd) for fd in (1, 2)]
+    try:
+        for fd in (1, 2):
+            posix.dup2(null, fd)
+        do()
+    finally:
+        ending.flush()
         for fd, stream in zip((1, 2), streams):
             posix.dup2(stream, fd)
             posix.close(stream)
+        posix.close(null)
         for each, content in before:
             each[:] = content
         for module, names in MADE.items():
