@@ -5,7 +5,7 @@
 
 #include "common/util.h"
 
-#define WIRE_PROTOCOL 6
+#define WIRE_PROTOCOL 7
 #define WIRE_PACKET_MAX (64 * KIB)
 #define WIRE_FDS_MAX 24
 

@@ -275,7 +275,7 @@ void execution_collect(struct Execution *e) {
         e->collected = true;
         e->deadline = sd_event_source_disable_unref(e->deadline);
         if (e->started)
-                e->result.usage.wall = e->ended - e->started;
+                e->result.usage.wall = e->ended - e->begun;
         e->values_drained = !e->values.drain; /* there never was such a pipe */
         /* When a program has ended, all it said is in the pipes. Everything else can end in the middle of handling its own pipes, or of a walk
          * through the table, where no execution may finish. A program that is over is told from its value pipe, which touches nothing after that. */

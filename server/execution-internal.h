@@ -95,6 +95,7 @@ struct Execution {
         int main_status;
         uint64_t max_rss; /* of the main process */
         usec_t accepted, leased, started, ended, finished; /* CLOCK_MONOTONIC; 0 = not yet */
+        usec_t begun; /* the same, as the spawner says; started is when we heard of it */
         struct Result result;
         bool refused; /* after it was accepted: it waited in vain */
         struct Refusal refusal;

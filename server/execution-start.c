@@ -157,16 +157,17 @@ static int start_pipes(struct Execution *e) {
         return 0;
 }
 
-static void lease_on_started(unsigned start, const struct LeafUsage *before, void *userdata) {
+static void lease_on_started(const struct LeaseStart *start, void *userdata) {
         struct Execution *e = userdata;
 
         if (e->state != EXECUTION_LEASING)
                 return;
-        e->start_kind = start;
+        e->start_kind = start->kind;
+        e->begun = start->begun;
         struct RuntimeStatus *status = executions_runtime(e->owner, e->runtime);
-        if (status && start < START_KINDS)
-                status->started[start]++;
-        e->evidence.before = *before;
+        if (status && start->kind < START_KINDS)
+                status->started[start->kind]++;
+        e->evidence.before = start->before;
         for (size_t i = 0; i < ELEMENTSOF(evidence_roles); i++)
                 e->evidence.fds[evidence_roles[i].file] = lease_take_fd(e->lease, evidence_roles[i].role);
         /* The job first: the cell reads it while we get ready to read from the cell. */

@@ -215,7 +215,8 @@ void execution_run(struct Execution *e) {
         e->report_source = sd_event_source_disable_unref(e->report_source);
         e->report = close_fd(e->report);
         e->started = now_monotonic();
-        e->result.started_at = now_realtime();
+        /* Short programs may have ended by the time that we get to hear of their start. */
+        e->result.started_at = now_realtime() - (e->started - e->begun);
         execution_set_state(e, EXECUTION_RUNNING);
         event.started.queue_time = e->leased - e->accepted;
         event.started.start = e->start_kind;

@@ -91,7 +91,7 @@ static void probe_on_job_sent(struct PipeWriter *w, int error, void *userdata) {
         job_done(&p->job);
 }
 
-static void probe_on_started(unsigned start, const struct LeafUsage *before, void *userdata) {
+static void probe_on_started(const struct LeaseStart *start, void *userdata) {
         struct Probe *p = userdata;
 
         p->out = lease_take_fd(p->lease, GLOVEBOX__INTERNAL__ROLE__ROLE_STDOUT);

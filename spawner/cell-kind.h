@@ -64,6 +64,7 @@ struct RunFds {
         Glovebox__Internal__Role roles[24];
         bool waited; /* they are of a main process that was there before, */
         struct LeafUsage before; /* and that has used this by then */
+        usec_t begun; /* when the cell got what made it start */
 };
 
 struct MainExit {

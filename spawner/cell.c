@@ -112,6 +112,7 @@ void cell_on_started(struct Cell *c, int error, const char *step, const struct R
         m.cell = c->id;
         m.run = c->run.number;
         m.start = start_kind(c, fds);
+        m.begun_usec = fds->begun;
         Glovebox__Internal__LeafUsage before = GLOVEBOX__INTERNAL__LEAF_USAGE__INIT;
         if (fds->waited) {
                 const struct LeafUsage *u = &fds->before;

@@ -346,6 +346,8 @@ static int begin_main(struct Native *n, const struct RunSpec *spec, bool wait, s
                         return r;
                 }
         }
+        if (ret)
+                ret->begun = now_monotonic();
         r = run_start(&n->run, &setup, spec, wait, ret_step);
         if (r >= 0)
                 r = watch_main(n, ret_step);
@@ -413,6 +415,7 @@ static void native_spoiled(struct Native *n, int error, const char *step) {
 /* It waits, and is wanted. */
 static int use_waiting(struct Native *n, struct RunFds *ret, const char **ret_step) {
         const struct RunSetup setup = run_setup(n);
+        ret->begun = now_monotonic();
         int r = run_change(&n->run, &setup, &n->cell->run, ret_step);
         if (r > 0) {
                 ret->waited = true;
@@ -505,7 +508,7 @@ static void native_on_placed(struct Placing *p, int error) {
         const struct RunSetup setup = run_setup(n);
         const struct RunSpec spec = n->fork_warm ? spec_ahead(n) : n->cell->run;
         const char *step = "place the forked process";
-        struct RunFds fds = {};
+        struct RunFds fds = {.begun = now_monotonic()};
         if (error >= 0)
                 error = run_begin_fork(&n->run, &setup, &spec, &step);
         if (error >= 0 && n->fork_warm)

@@ -12,6 +12,7 @@ struct Lease {
         struct Link *link;
         struct Lease *next;
         uint64_t cell;
+        usec_t asked;
         bool closing, failed;
         int fds[LEASE_ROLES];
         sd_event_source *deadline; /* of closing */
@@ -106,7 +107,7 @@ int lease_new(struct Link *link, const struct LeaseRequest *request, const struc
         l = calloc(1, sizeof *l);
         if (!l)
                 return -ENOMEM;
-        *l = (struct Lease) { .link = link, .cell = ++link->last_cell, .callbacks = *callbacks, .userdata = userdata };
+        *l = (struct Lease) { .link = link, .cell = ++link->last_cell, .asked = now_monotonic(), .callbacks = *callbacks, .userdata = userdata };
         for (size_t i = 0; i < ELEMENTSOF(l->fds); i++)
                 l->fds[i] = -EBADF;
         int r = send_open(l, request);
@@ -145,15 +146,17 @@ static bool has_required_fds(const struct Lease *l) {
 
 static void lease_started(struct Lease *l, const Glovebox__Internal__RunStarted *m) {
         const Glovebox__Internal__LeafUsage *b = m->before;
-        struct LeafUsage before = {};
+        /* What is not between is no time at all. */
+        usec_t now = now_monotonic();
+        struct LeaseStart start = {.kind = m->start, .begun = m->begun_usec >= l->asked ? MIN(m->begun_usec, now) : now};
 
         if (b)
-                before = (struct LeafUsage) {
+                start.before = (struct LeafUsage) {
                         .cpu_user = b->cpu_user_usec, .cpu_system = b->cpu_system_usec, .read_bytes = b->read_bytes,
                         .written_bytes = b->written_bytes,
                         .cpu_stalled = b->cpu_stalled_usec, .memory_stalled = b->memory_stalled_usec, .io_stalled = b->io_stalled_usec,
                 };
-        l->callbacks.on_started(m->start, &before, l->userdata);
+        l->callbacks.on_started(&start, l->userdata);
 }
 
 void lease_on_message(struct Lease *l, const Glovebox__Internal__FromSpawner *m, struct WirePacket *packet) {

@@ -16,8 +16,14 @@ struct LeaseFailure {
 };
 
 /* From the event loop. After on_closed (exactly once per lease) the lease is gone. */
+struct LeaseStart {
+        unsigned kind;           /* number of glovebox.v1.Start */
+        usec_t begun;            /* when the run was handed to the cell; not after now */
+        struct LeafUsage before; /* what its leaf had used by then */
+};
+
 struct LeaseCallbacks {
-        void (*on_started)(unsigned start, const struct LeafUsage *before, void *userdata); /* descriptors are there: lease_take_fd */
+        void (*on_started)(const struct LeaseStart *start, void *userdata); /* descriptors are there: lease_take_fd */
         void (*on_failed)(const struct LeaseFailure *failure, void *userdata); /* the sandbox's fault; once, at any time before the run's end */
         void (*on_exited)(bool signaled, int status, uint64_t max_rss, void *userdata);
         void (*on_full)(void *userdata); /* a file system of the cell; before on_exited or while it runs */

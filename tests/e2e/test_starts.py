@@ -68,6 +68,26 @@ def test_get_info_counts_how_executions_began(make_daemon):
     assert "  began 4 cold\n" in shown and f"began {told['python']['START_WARM']} warm" in shown, shown
 
 
+# A Node.js that waits has threads that may still be at work on what it did before.
+@pytest.mark.parametrize("pooled, runtime, code", [("pool", "python", "1"), ("cold", "python", "1"), ("pool", "bash", "true"), ("cold", "bash", "true"),
+                                                   ("cold", "javascript", "1")])
+def test_a_short_run_took_no_less_time_than_its_processors(make_daemon, pooled, runtime, code):
+    """The server may hear of its start when it has ended."""
+    others = {name: {"pool-min": 0, "pool-max": 0} for name in ("bash", "javascript", "javascript-module", "python", "python-data", "typescript")}
+    daemon = make_daemon(start=False, config={"spawner": {"pool": "yes"}},
+                         runtimes={**others, runtime: {"pool-min": 4, "pool-max": 4} if pooled == "pool" else others[runtime]})
+    daemon.take_baseline = daemon.verify = lambda *_: None  # cells that wait are there to stay
+    daemon.start()
+    for _ in range(40):
+        result = daemon.stub.Execute(request(code, runtime=runtime), timeout=seconds(30)).result
+        usage = result.usage
+        used = usage.cpu_user.ToMicroseconds() + usage.cpu_system.ToMicroseconds()
+        assert usage.wall.ToMicroseconds() * os.cpu_count() >= used > 0, result
+        times = [at.ToMicroseconds() for at in (result.accepted_at, result.started_at, result.finished_at)]
+        assert times == sorted(times) and times[2] - times[1] >= usage.wall.ToMicroseconds() - 1000, result
+        time.sleep(0.02)
+
+
 def test_what_never_started_has_no_start(make_daemon):
     daemon = make_daemon(config={"server": {"max-executions": 1}})
     running = daemon.call("sleep 30")

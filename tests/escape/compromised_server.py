@@ -35,7 +35,7 @@ def call(number, *arguments):
 
 # The spawner's protocol.
 
-PROTOCOL = 6  # WIRE_PROTOCOL of common/wire.h; this file runs alone, as the server's user
+PROTOCOL = 7  # WIRE_PROTOCOL of common/wire.h; this file runs alone, as the server's user
 
 class Closed(Exception):
     pass
