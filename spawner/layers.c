@@ -184,6 +184,18 @@ static int fill_limits(unsigned controllers, Glovebox__Internal__HelloReply *rep
         return 0;
 }
 
+char *layers_runtime_trouble(const struct CellWorld *world, size_t i) {
+        const struct Runtime *runtime = &world->config->runtimes[i];
+        int error = builder_exec_error(world->builder, (unsigned) i);
+        char *text = NULL;
+        if (error == 0)
+                return strdup("");
+        const char *where = runtime->root ? "in its root" : "in a cell, which has the host's /usr";
+        int n = error == -ENOENT ? asprintf(&text, "the interpreter is not installed: there is no %s %s", runtime->exec, where)
+                                 : asprintf(&text, "%s, %s, cannot be run: %s", runtime->exec, where, strerror(-error));
+        return n < 0 ? NULL : text;
+}
+
 static int fill_runtimes(const struct CellWorld *world, Glovebox__Internal__HelloReply *reply) {
         const struct Config *config = world->config;
         reply->runtimes = calloc(config->n_runtimes + 1, sizeof *reply->runtimes);
@@ -194,11 +206,12 @@ static int fill_runtimes(const struct CellWorld *world, Glovebox__Internal__Hell
                 if (!s)
                         return -ENOMEM;
                 glovebox__internal__runtime_state__init(s);
-                int error = builder_exec_error(world->builder, (unsigned) i);
-                s->name = config->runtimes[i].key;
-                s->available = error == 0;
-                s->detail = error == 0 ? (char *) "" : error == -ENOENT ? (char *) "the interpreter is not installed" : strerror(-error);
                 reply->runtimes[reply->n_runtimes++] = s;
+                s->name = config->runtimes[i].key;
+                s->available = builder_exec_error(world->builder, (unsigned) i) == 0;
+                s->detail = layers_runtime_trouble(world, i);
+                if (!s->detail)
+                        return -ENOMEM;
         }
         return 0;
 }
@@ -210,11 +223,17 @@ int layers_fill(const struct CellWorld *world, Glovebox__Internal__HelloReply *r
         return r < 0 ? r : fill_runtimes(world, reply);
 }
 
+static void runtime_done(Glovebox__Internal__RuntimeState *s) {
+        if (s->detail != protobuf_c_empty_string)
+                free(s->detail);
+        free(s);
+}
+
 void layers_done(Glovebox__Internal__HelloReply *reply) {
         for (size_t i = 0; i < reply->n_layers; i++)
                 free(reply->layers[i]);
         for (size_t i = 0; i < reply->n_runtimes; i++)
-                free(reply->runtimes[i]);
+                runtime_done(reply->runtimes[i]);
         free(reply->layers);
         free(reply->runtimes);
         free(reply->limits_not_enforced);

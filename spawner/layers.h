@@ -45,6 +45,9 @@ int layers_require(const struct Layers *l, char **ret_error);
 /* Tells the journal which layers are waived. */
 void layers_log(const struct Layers *l);
 
-/* Fills the reply's layers, limits_not_enforced and runtimes with what lives as long as world; free the arrays with layers_done. */
+/* Why cells have nothing to run this runtime's code with, as an operator needs to hear it; "" = they have; NULL = no memory. To be freed. */
+char *layers_runtime_trouble(const struct CellWorld *world, size_t runtime);
+
+/* Fills the reply's layers, limits_not_enforced and runtimes with what lives as long as world; free it with layers_done. */
 int layers_fill(const struct CellWorld *world, Glovebox__Internal__HelloReply *reply);
 void layers_done(Glovebox__Internal__HelloReply *reply);

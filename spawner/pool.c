@@ -35,6 +35,7 @@ struct Pool {
         struct CellOwner owner;
         void (*on_closed)(void *userdata);
         void *userdata;
+        uint64_t part;           /* of all cells: no more are for stocks */
         uint64_t allowed;        /* cells of all stocks together */
         struct Stock *stocks;    /* by the runtime's index in the world's config */
         usec_t taken;            /* when the last cell was */
@@ -380,14 +381,31 @@ static void retire_all(struct Pool *p) {
         }
 }
 
-/* What executions do without was decided at the start. */
+static uint64_t wanted_by_all(const struct Pool *p, const struct Config *config) {
+        uint64_t n = 0;
+        for (size_t i = 0; i < p->world->config->n_runtimes; i++) {
+                const struct Runtime *runtime = config_runtime(config, p->world->config->runtimes[i].key);
+                n += runtime ? (uint64_t) runtime->pool_max : 0;
+        }
+        return n;
+}
+
+/* What executions do without was decided at the start, so a reload may not be able to give what a restart would. */
 static void tell_cuts(const struct Pool *p, const struct Config *config) {
         const struct Config *own = p->world->config;
+        uint64_t wanted = wanted_by_all(p, config);
         for (size_t i = 0; i < own->n_runtimes && config->pool; i++) {
                 const struct Runtime *runtime = config_runtime(config, own->runtimes[i].key);
-                if (runtime && p->stocks[i].max < runtime->pool_max)
-                        log_notice("Runtime %s has pool-max = %d from now on; the rest of it needs a restart of the spawner.", runtime->key,
-                                   (int) p->stocks[i].max);
+                uint64_t got = p->stocks[i].max;
+                if (!runtime || got >= (uint64_t) runtime->pool_max)
+                        continue;
+                if (wanted > p->part)
+                        log_notice("Runtime %s has pool-max = %" PRIu64 " and not %d: all pools together want %" PRIu64 " cells, and a quarter of all "
+                                   "cells is %" PRIu64 "; lower pool-max of others, or raise max-cells in [spawner].",
+                                   runtime->key, got, (int) runtime->pool_max, wanted, p->part);
+                else
+                        log_notice("Runtime %s has pool-max = %" PRIu64 " from now on; the rest of it needs a restart of the spawner.",
+                                   runtime->key, got);
         }
 }
 
@@ -404,13 +422,15 @@ int pool_new(struct CellWorld *world, uint64_t max_cells, void (*on_closed)(void
         struct Pool *p _cleanup_(pool_freep) = calloc(1, sizeof *p);
         if (!p)
                 return -ENOMEM;
-        *p = (struct Pool) {.world = world, .allowed = world->config->pool ? max_cells / POOL_PART : 0, .on_closed = on_closed, .userdata = userdata};
+        *p = (struct Pool) {.world = world, .part = max_cells / POOL_PART, .on_closed = on_closed, .userdata = userdata};
+        p->allowed = world->config->pool ? p->part : 0;
         p->processors = MAX(sysconf(_SC_NPROCESSORS_ONLN), 1L);
         p->owner = (struct CellOwner) {.send = pool_send, .on_closed = pool_on_closed, .on_ready = pool_on_ready, .userdata = p};
         p->stocks = calloc(MAX(world->config->n_runtimes, (size_t) 1), sizeof *p->stocks);
         if (!p->stocks)
                 return -ENOMEM;
         take_config(p, world->config);
+        tell_cuts(p, world->config);
         p->allowed = pool_max(p); /* all that executions do without, also after a reload */
         int r = sd_event_add_time(world->event, &p->timer, CLOCK_MONOTONIC, USEC_INFINITY, 500, pool_on_timer, p);
         if (r >= 0)

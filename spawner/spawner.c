@@ -577,8 +577,17 @@ static int start_zygotes(struct Spawner *s, const struct Config *config) {
         return 0;
 }
 
+static void tell_unusable(const struct Spawner *s, const struct Config *config) {
+        for (size_t i = 0; i < config->n_runtimes; i++) {
+                _cleanup_free_ char *trouble = layers_runtime_trouble(&s->world, i);
+                if (!isempty(trouble))
+                        log_notice("Runtime %s cannot run anything: %s.", config->runtimes[i].key, trouble);
+        }
+}
+
 /* After the wall has been attacked, and with what it is. */
 static int start_pool(struct Spawner *s, const struct Config *config, char **ret_error) {
+        tell_unusable(s, config);
         int r = start_zygotes(s, config);
         if (r >= 0)
                 r = pool_new(&s->world, s->max_cells, spawner_on_pool_closed, s, &s->pool);

@@ -333,6 +333,7 @@ def test_the_pool_leaves_room_for_executions(pool):
     """A pool larger than the machine's cells takes a part of them."""
     daemon = pool({"bash": {"pool-min": 200, "pool-max": 256}}, **{"max-cells": 20})
     wait_for_cells(daemon, 5)
+    assert "Runtime bash has pool-max = 5 and not 256: all pools together want 256 cells, and a quarter of all cells is 5" in daemon.log
     calls = daemon.many(10, "sleep 0.2; echo done")
     assert [c.stdout for c in calls] == [b"done\n"] * 10
 

@@ -250,6 +250,8 @@ def test_RES_28_a_runtime_that_is_not_there(make_daemon):
     assert refused.code.name in ("FAILED_PRECONDITION", "INVALID_ARGUMENT") and "not installed" in refused.fields["runtime"], refused
     ruby = next(r for r in d.info().runtimes if r.name == "ruby")
     assert not ruby.available and not d.list(active_only=True).executions, ruby
+    told = "the interpreter is not installed: there is no /usr/bin/no-such-ruby in a cell, which has the host's /usr"
+    assert ruby.detail == told and f"Runtime ruby cannot run anything: {told}." in d.log, ruby
 
 
 @BOTH
