@@ -9,7 +9,7 @@
 #define FREEZE_LOOK 400 /* us; a freeze takes 31 to 45 us, on a busy processor more; a notification up to 10 ms */
 #define STILL_PAUSE (USEC_PER_MSEC / 2) /* between looks whether a program that is over is frozen; */
 #define STILL_PATIENCE (20 * USEC_PER_MSEC)
-#define TOLD_DEADLINE (2 * USEC_PER_SEC) /* of what the spawner says to lease_main_over */
+#define TOLD_DEADLINE (10 * USEC_PER_SEC) /* of what the spawner says to lease_main_over */
 
 static void fill_outputs(struct Execution *e, struct AuditOutput outputs[2]) {
         for (enum Stream s = STREAM_STDOUT; s < STREAM_MAX_; s++) {
@@ -196,11 +196,18 @@ void execution_on_main_told(struct Execution *e) {
         give_back(e);
 }
 
+/* Nobody has looked whose word it was that the program was over. */
+void execution_on_main_untold(struct Execution *e) {
+        e->init_killed = true;
+        e->failure = (struct LeaseFailure) { .step = "spawner", .detail = "it did not tell how the program ended" };
+        execution_on_main_told(e);
+}
+
 static int execution_on_told_deadline(sd_event_source *source, uint64_t usec, void *userdata) {
         struct Execution *e = userdata;
 
-        log_event(LOG_ERR, MESSAGE_SPAWNER_LATE, 0, e->id, "The spawner did not tell the end of the main process in time; its own word counts");
-        execution_on_main_told(e);
+        log_event(LOG_ERR, MESSAGE_SPAWNER_LATE, 0, e->id, "The spawner did not tell the end of the main process in time");
+        execution_on_main_untold(e);
         return 0;
 }
 

@@ -217,6 +217,7 @@ void execution_on_files(void *userdata);
 /* The program says that it is over; and: the spawner has told how the main process ended, for which alone all waited (finishing). */
 void execution_on_main_over(uint8_t status, void *userdata);
 void execution_on_main_told(struct Execution *e);
+void execution_on_main_untold(struct Execution *e);
 
 /* executions.c */
 void executions_tell_ready(struct Executions *x);

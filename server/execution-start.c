@@ -256,7 +256,7 @@ static void lease_on_closed(const char *left, void *userdata) {
                 execution_release_place(e);
                 execution_unref(e);
         } else if (e->finishing)
-                execution_on_main_told(e);
+                execution_on_main_untold(e);
         else if (e->state == EXECUTION_DRAINING)
                 execution_collect(e);
 }

@@ -207,6 +207,13 @@ static int start_timers(struct Execution *e) {
         return idle_start(&e->idle, e->owner->event, &e->idle_policy);
 }
 
+/* With files besides the code it began when the last of them had been written, which may take long. By the other clock, so only if that can be. */
+static void take_written(struct Execution *e) {
+        usec_t now = now_realtime(), written = e->n_stamps > 1 ? e->stamps[e->n_stamps - 1].ctime / 1000 : 0;
+        if (written > 0 && written <= now && now - written < e->started - e->begun)
+                e->begun = e->started - (now - written);
+}
+
 /* The program has been started: its clock runs. */
 void execution_run(struct Execution *e) {
         struct Event event = { .kind = EVENT_STARTED };
@@ -215,6 +222,7 @@ void execution_run(struct Execution *e) {
         e->report_source = sd_event_source_disable_unref(e->report_source);
         e->report = close_fd(e->report);
         e->started = now_monotonic();
+        take_written(e);
         /* Short programs may have ended by the time that we get to hear of their start. */
         e->result.started_at = now_realtime() - (e->started - e->begun);
         execution_set_state(e, EXECUTION_RUNNING);

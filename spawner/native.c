@@ -461,7 +461,11 @@ static int native_on_report(sd_event_source *s, int fd, uint32_t revents, void *
 }
 
 static int native_on_report_deadline(sd_event_source *s, uint64_t usec, void *userdata) {
-        native_spoiled(userdata, -ETIMEDOUT, "warm up");
+        struct Native *n = userdata;
+        if (n->wanted && log_limit_pass(&n->cell->world->complaints))
+                log_warning("What was to wait for an execution of %s was not ready in time; it is started anew.",
+                            n->cell->world->config->runtimes[n->cell->runtime].key);
+        native_spoiled(n, -ETIMEDOUT, "warm up");
         return 0;
 }
 

@@ -400,8 +400,8 @@ static void tell_cuts(const struct Pool *p, const struct Config *config) {
                 if (!runtime || got >= (uint64_t) runtime->pool_max)
                         continue;
                 if (wanted > p->part)
-                        log_notice("Runtime %s has pool-max = %" PRIu64 " and not %d: all pools together want %" PRIu64 " cells, and a quarter of all "
-                                   "cells is %" PRIu64 "; lower pool-max of others, or raise max-cells in [spawner].",
+                        log_notice("Runtime %s has pool-max = %" PRIu64 " and not %d: all pools together want %" PRIu64 " cells, and a quarter of "
+                                   "all cells is %" PRIu64 "; lower pool-max of others, or raise max-cells in [spawner].",
                                    runtime->key, got, (int) runtime->pool_max, wanted, p->part);
                 else
                         log_notice("Runtime %s has pool-max = %" PRIu64 " from now on; the rest of it needs a restart of the spawner.",

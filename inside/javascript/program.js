@@ -340,10 +340,18 @@ async function leave() {
   for (let i = 0; i < ROUNDS; i++)
     await undefined;
   const status = safe.attempt(() => process.exitCode ?? 0, undefined);
-  if (!safe.NumberIsInteger(status))
+  if (!safe.NumberIsInteger(status) || writesAtItsEnd())
     return;
   pipe.over(status);
   safe.ReflectApply(reallyExit, process, [status]);
+}
+
+// Coverage, profiles and traces are written when the engine is taken apart.
+const asked = process.execArgv.length > 1 || ['NODE_OPTIONS', 'NODE_V8_COVERAGE'].some(name => process.env[name] !== undefined);
+const loadedBuiltins = process.moduleLoadList;
+
+function writesAtItsEnd() {
+  return asked || safe.attempt(() => loadedBuiltins.includes('NativeModule trace_events'), true);
 }
 
 // Standard error may be full and not blocking, or closed.

@@ -51,6 +51,7 @@ while end is None:
     outcome, step = (answer, error), None
     answer = error = None
 outcome = work = None
-end = life.finish(end)
+held, end = [end], None
+end = life.finish(held)
 if end is not None:
     raise end

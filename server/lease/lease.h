@@ -15,13 +15,13 @@ struct LeaseFailure {
         char detail[256];
 };
 
-/* From the event loop. After on_closed (exactly once per lease) the lease is gone. */
 struct LeaseStart {
         unsigned kind;           /* number of glovebox.v1.Start */
         usec_t begun;            /* when the run was handed to the cell; not after now */
         struct LeafUsage before; /* what its leaf had used by then */
 };
 
+/* From the event loop. After on_closed (exactly once per lease) the lease is gone. */
 struct LeaseCallbacks {
         void (*on_started)(const struct LeaseStart *start, void *userdata); /* descriptors are there: lease_take_fd */
         void (*on_failed)(const struct LeaseFailure *failure, void *userdata); /* the sandbox's fault; once, at any time before the run's end */

@@ -232,7 +232,7 @@ def test_what_an_interpreter_used_while_it_warmed_up_is_not_the_runs(pool):
     assert warm, daemon.log
     fresh = daemon.run("console.log(1)", "javascript", env={"NODE_NO_WARNINGS": "1"})
     used = [c.result.usage.cpu_user.nanos + c.result.usage.cpu_system.nanos for c in (warm, fresh)]
-    assert started(fresh) == "READY" and 0 < used[0] < used[1] / 2, used
+    assert started(fresh) in ("READY", "COLD") and 0 < used[0] < used[1] / 2, used
 
 
 def test_a_job_that_an_interpreter_cannot_take_any_more_gets_another(pool):
@@ -283,6 +283,10 @@ def test_an_interpreter_that_cannot_wait_is_started_for_each(pool):
     assert daemon.log.count("failed at step") < 40
 
 
+def all_pipes(pid):
+    return {name for name in machine.descriptors(pid).values() if name.startswith("pipe:")}
+
+
 def whole_pipes(pid):
     """Those of which a process has both ends."""
     ends = {}
@@ -301,12 +305,13 @@ def test_while_a_zygote_forks_the_spawner_does_not_hold_the_programs_ends_of_pip
     """A main process that it cloned meanwhile would hold them as well, and a short program could end before its report did: SANDBOX_FAILED."""
     daemon = pool({"python": {"preload": None, "pool-min": 0, "pool-max": 0}})
     assert wait_until(lambda: daemon.run("1", "python") and zygotes(daemon), 20, 0.5), daemon.log
-    before = whole_pipes(daemon.spawner)
+    assert wait_until(lambda: not cells(daemon), 10), daemon.log
+    before, everything = whole_pipes(daemon.spawner), all_pipes(daemon.spawner)
     for pid in zygotes(daemon):
         os.kill(pid, signal.SIGSTOP)
     call = daemon.call("print(1)", "python")
     try:
-        assert wait_until(lambda: daemon.cgroup.folders("run-"), 4), "no run begins"
+        assert wait_until(lambda: all_pipes(daemon.spawner) - everything, 4), "no run begins"
         assert wait_until(lambda: not whole_pipes(daemon.spawner) - before, 2), whole_pipes(daemon.spawner) - before
     finally:
         for pid in zygotes(daemon):

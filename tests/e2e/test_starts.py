@@ -88,6 +88,14 @@ def test_a_short_run_took_no_less_time_than_its_processors(make_daemon, pooled, 
         time.sleep(0.02)
 
 
+@pytest.mark.parametrize("runtime, code", [("python", "import os\nprint(os.stat('big').st_ctime_ns)"), ("bash", "stat -c %.Z big")])
+def test_the_writing_of_its_files_is_not_the_programs_time(daemon, runtime, code):
+    call = daemon.run(code, runtime, files={"big": bytes(24 << 20)})
+    written = int(call.stdout) / 1e9 if runtime == "python" else float(call.stdout)
+    assert call.result.started_at.ToMicroseconds() / 1e6 >= written - 1e-5, call.result
+    assert call.result.usage.wall.ToMicroseconds() / 1e6 <= call.result.finished_at.ToMicroseconds() / 1e6 - written + 1e-3, call.result
+
+
 def test_what_never_started_has_no_start(make_daemon):
     daemon = make_daemon(config={"server": {"max-executions": 1}})
     running = daemon.call("sleep 30")

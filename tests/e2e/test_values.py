@@ -1,6 +1,8 @@
 """The value pipe as the server reads it. The runner here is plain Python, and the code of a test writes the records itself (common/value.h): what a runner
 would send, and what only an attacker would."""
 import json
+import os
+import signal
 import textwrap
 import threading
 import time
@@ -192,6 +194,27 @@ def test_nobody_else_can_say_how_a_program_ended(raw, code):
     call = run(raw, f"import time\nput(STARTED); value('1')\n{code}\ntime.sleep(100); raise SystemExit(7)", timeout=seconds(60))
     assert (call.outcome, call.result.signal, call.result.value_json) == ("SIGNALED", 9, "1") and "in its place" in call.result.message, call
     assert call.result.usage.wall.seconds < 50
+
+
+@pytest.mark.kills("spawner")
+@pytest.mark.parametrize("spawner", [signal.SIGKILL, None], ids=["dies", "hangs"])
+def test_a_word_that_nobody_could_look_at_is_not_believed(make_daemon, spawner):
+    """Another process says that the program is over while the spawner does not look: that is no end of it that could be told."""
+    runtime = {"exec": "/usr/bin/python3", "args": "-u {code}", "code-name": "main.py", "runner": "yes", "env": "PATH=/usr/bin:/bin"}
+    daemon = make_daemon(runtimes={"raw": runtime})
+    call = daemon.call(RECORDS + "import time\nput(STARTED); value('1'); print('up')\nif os.fork() == 0: time.sleep(1); " + OVER + "\ntime.sleep(100)", "raw",
+                       timeout=60)
+    call.until_output(b"up")
+    stopped = daemon.spawner
+    os.kill(stopped, signal.SIGSTOP)
+    time.sleep(2.5)
+    if spawner:
+        os.kill(stopped, spawner)
+    call.wait(40)
+    if not spawner:
+        os.kill(stopped, signal.SIGCONT)
+    daemon.wait_serving()
+    assert call.outcome == "SANDBOX_FAILED" and "'spawner'" in call.result.message, call.result
 
 
 def test_a_program_whose_first_thread_has_ended_is_killed_all_the_same(raw):

@@ -5,6 +5,7 @@ Known to differ, and left out here: process.uptime(), performance.now() and what
 first console.log of a fresh one opens process.stderr, too."""
 import json
 import os
+import re
 import resource
 
 import pytest
@@ -184,3 +185,17 @@ def test_a_job_that_cannot_be_is_told_as_by_a_fresh_one(daemon):
     for env in ({}, FRESH):
         call = daemon.run("1", "javascript", working_dir="none", env=env)
         assert call.refused is not None and call.refused.fields.keys() == {"working_dir"}, call
+
+
+@pytest.mark.parametrize("env, code, wanted", [
+    ({"NODE_V8_COVERAGE": "/workspace/out"}, "1", r"out/coverage-.*\.json"),
+    ({"NODE_OPTIONS": "--heap-prof"}, "1", r"Heap.*\.heapprofile"),
+    ({}, "require('trace_events').createTracing({ categories: ['node.perf'] }).enable(); performance.mark('seen-by-the-trace'); 1", r"node_trace\.1\.log"),
+])
+def test_what_node_writes_at_its_end_is_whole(daemon, env, code, wanted):
+    """Coverage, profiles, traces: an end that is told ahead would lose them."""
+    how = {"env": env, "collect": ["**"]}
+    call = warm(daemon, code, **how) if not env else daemon.run(code, "javascript", **how)
+    (path, content_id), = [(file.path, file.content_id) for file in call.result.files if re.fullmatch(wanted, file.path)]
+    text = b"".join(piece.data for piece in call.of("content") if piece.content_id == content_id)
+    assert json.loads(text), path

@@ -185,6 +185,53 @@ def test_what_comes_with_the_job_reaches_a_fork(pool):
     assert (forked.outcome, forked.stdout, forked.stderr) == (fresh.outcome, fresh.stdout, b"")
 
 
+INTERRUPTED = """
+import os, signal, time
+signal.signal(signal.SIGUSR1, lambda *_: None)
+if os.fork() == 0:
+    for _ in range(300):
+        os.kill(os.getppid(), signal.SIGUSR1)
+        time.sleep(0.001)
+    os._exit(0)
+for _ in range(5):
+    print("z" * 999_999)
+os.wait()
+"""
+HANDLED = """
+import signal, sys, types
+class Told:
+    def __init__(self, name): self.name = name
+    def __del__(self): print("gone:", self.name)
+{}
+told = Told("main")
+sys.modules["made"] = made = types.ModuleType("made")
+made.told, made.main = Told("made"), lambda: told
+def pausing():
+    try: yield
+    finally: print("closed")
+paused = pausing()
+next(paused)
+class Number(int):
+    def __ge__(self, other): raise ValueError("never asked")
+sys.exit(Number(5))
+"""
+
+
+def test_what_is_written_to_a_full_pipe_is_whole(pool):
+    """Python itself drops the rest of an unbuffered write that a signal has cut short."""
+    daemon = pool(**WAYS["WARM"])
+    for call in (run_forked(daemon, "WARM", INTERRUPTED), run_fresh(daemon, INTERRUPTED)):
+        assert (call.outcome, len(call.stdout), set(call.stdout.splitlines())) == ("COMPLETED", 5_000_000, {b"z" * 999_999}), call.result
+
+
+@pytest.mark.parametrize("handler", ["", "signal.signal(signal.SIGTERM, lambda *_: None)", "signal.signal(signal.SIGCHLD, lambda *_: told)"])
+def test_signal_handlers_go_before_what_they_hold(pool, handler):
+    daemon = pool(**WAYS["WARM"])
+    forked, fresh = run_forked(daemon, "WARM", HANDLED.format(handler)), run_fresh(daemon, HANDLED.format(handler))
+    assert sorted(forked.stdout.splitlines()) == sorted(fresh.stdout.splitlines()) == [b"closed", b"gone: made", b"gone: main"]
+    assert (forked.result.exit_code, forked.stderr) == (fresh.result.exit_code, fresh.stderr) == (5, b"")
+
+
 @pytest.fixture
 def preloaded_file():
     """In a place that cells see."""

@@ -5,6 +5,7 @@ What the code sees: threads are waited for, atexit's functions run, and then its
 import sys
 from _thread import _count as count_threads
 from _io import BufferedRandom, BufferedWriter, TextIOWrapper
+from _signal import NSIG, SIG_DFL, SIG_IGN, getsignal, signal
 from _weakref import ref
 
 errors = part("errors")
@@ -38,8 +39,10 @@ def rehearse():
     write_out()
 
 
-def finish(end):
-    """Comes back, with what to end with, where the end is none of the usual ones, or the interpreter has more to do for it."""
+def finish(held):
+    """Comes back, with what to end with, where the end is none of the usual ones, or the interpreter has more to do for it. It may be of a class of the
+    code's, whose functions hold its names: so it goes first."""
+    end = held.pop()
     if _module is None or not is_usual():
         return end
     flush()
@@ -52,7 +55,7 @@ def finish(end):
     status = 0
     if end is not None:
         status = status_of(end.code)
-        end.code = status
+        end.code, end.args = status, (status,)
     if "threading" in sys.modules:
         _module.attempt(lambda: sys.modules["threading"]._shutdown(), sys.modules["threading"])
     try:
@@ -62,16 +65,19 @@ def finish(end):
     # Threads that nobody waits for must not see what comes now; and a stream that cannot be written is told, and makes the status 120.
     if count_threads() or not flush():
         return end
-    _gc.collect()
+    end = None
     try:
+        drop_handlers()
+        _gc.collect()
         take_apart(own_modules())
     except BaseException:
         pass  # a signal handler of the code's, or what it has done to sys.modules
     if not flush():
         status = 120
-    told = _module.over() and pipe.is_open()
+    told = _module.over()
     if told:
         pipe.send([pipe.record(pipe.OVER, bytes([status]))])
+        told = pipe.is_open()
     _module.end(status, told)
 
 
@@ -82,11 +88,21 @@ def is_usual():
     return type(modules) is dict and "stdout" in names and "stderr" in names and errors.is_a(modules.get("threading", sys), MODULE)
 
 
+def drop_handlers():
+    """From here on a signal does what it does to any program. The interpreter does the same before it takes modules apart: a handler holds what it is
+    made of, and would run in the midst of that."""
+    for number in range(1, NSIG):
+        handler = getsignal(number)
+        if handler is not None and handler is not SIG_DFL and handler is not SIG_IGN:
+            signal(number, SIG_DFL)
+
+
 def status_of(code):
     """As the interpreter has it; what is no number is told."""
     if code is None:
         return 0
-    if isinstance(code, int):
+    if errors.is_a(code, int):
+        code = int.__add__(code, 0)  # of a type of the code's it is a number all the same
         return code & 0xFF if -(1 << 63) <= code < 1 << 63 else 0xFF
     try:
         sys.stdout.flush()
@@ -123,8 +139,12 @@ def own_modules():
 
 
 def is_librarys(module):
-    file = NAMES.__get__(module).get("__file__") if errors.is_a(module, MODULE) else ""
-    return type(file) is not str or errors.is_library(file)
+    if not errors.is_a(module, MODULE):
+        return False
+    names = NAMES.__get__(module)
+    file = names.get("__file__")
+    # Without a file: built in, which has a spec, or made by the code.
+    return errors.is_library(file) if type(file) is str else names.get("__spec__") is not None
 
 
 def take_apart(modules):

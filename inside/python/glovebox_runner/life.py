@@ -18,14 +18,15 @@ WHERE_MAX = 100  # of a value's path, in a sentence
 
 
 def await_job():
-    """For an interpreter that was started before there is a job."""
+    """For an interpreter that was started before there is a job; any has streams that lose nothing."""
+    part("streams").mend()
     if sys.argv[1] == "--zygote" or sys.argv[1].startswith("--wait="):
         part("waiting").until_job()
 
 
-def finish(end):
-    """What to end with."""
-    return part("ending").finish(end) if waited() else end
+def finish(held):
+    """What to end with. held: a list with it, which nothing else may hold."""
+    return part("ending").finish(held) if waited() else held.pop()
 
 
 def waited():

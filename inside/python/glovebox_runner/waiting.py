@@ -10,6 +10,7 @@ pipe = part("pipe")
 jobs = part("job")
 life = part("life")
 ending = part("ending")
+streams = part("streams")
 
 FOLDER = part("parts").FOLDER
 JOB, REPORT, VALUE, SOCKET = 3, 4, 5, 3  # the socket is the zygote's, the others are its children's
@@ -191,7 +192,6 @@ PARTS = ("contract", "displays", "errors", "figures", "given", "hints", "policy"
 
 def make_streams():
     """sys.stdin, sys.stdout and sys.stderr as they are on pipes, which is what a cell has: a stream notes what kind of file it is on."""
-    from _io import FileIO, TextIOWrapper, open
     for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         old = getattr(sys, name)
         if old is None:
@@ -202,12 +202,7 @@ def make_streams():
         posix.dup2(ends[mode == "w"], fd)
         for end in ends:
             posix.close(end)
-        binary = open(fd, mode + "b", 0 if isinstance(old.buffer, FileIO) else -1, closefd=False)
-        getattr(binary, "raw", binary).name = f"<{name}>"
-        text = TextIOWrapper(binary, old.encoding, old.errors, "\n", old.line_buffering, old.write_through)
-        text.mode = mode
-        setattr(sys, name, text)
-        setattr(sys, f"__{name}__", text)
+        streams.replace(fd, mode, name)
 
 
 def set_environment(pairs, whole=False):
@@ -296,14 +291,14 @@ def undone(do):
     before = [(each, each[:]) for each in (sys.path, sys.meta_path, *arguments())]
     main = sys.modules["__main__"]
     null = posix.open("/dev/null", posix.O_WRONLY | posix.O_CLOEXEC)
-    streams = [posix.dup(fd) for fd in (1, 2)]
+    kept = [posix.dup(fd) for fd in (1, 2)]
     try:
         for fd in (1, 2):
             posix.dup2(null, fd)
         do()
     finally:
         ending.flush()
-        for fd, stream in zip((1, 2), streams):
+        for fd, stream in zip((1, 2), kept):
             posix.dup2(stream, fd)
             posix.close(stream)
         posix.close(null)
