@@ -26,6 +26,7 @@
 #include "spawner/facts.h"
 #include "spawner/steps/seccomp-program.h"
 #include "spawner/steps/steps.h"
+#include "spawner/zygote-stream.h"
 #include "spawner/zygote-wire.h"
 
 #define NICE_WHILE_WARMING 10
@@ -362,6 +363,7 @@ static PyMethodDef methods[] = {
         {"serve", zygote_serve, METH_NOARGS,
          "serve() -> forks for the spawner. Returns None when the spawner is gone; in a child, behind the wall: whether it is to warm up."},
         {"settle", zygote_settle, METH_NOARGS, "settle(): it is warm. Back to the usual priority, and tell."},
+        {"stream_type", zygote_stream_type, METH_O, "stream_type(FileIO) -> a type of its own, whose write() loses nothing."},
         {"take_head", zygote_take_head, METH_NOARGS, "take_head() -> (words, environment): of a child of the zygote."},
         {"take_job", zygote_take_job, METH_VARARGS,
          "take_job(code_path=None) -> (words, environment): the caller's, when the job has come. The path: of one that has no head to take."},

@@ -3,7 +3,6 @@ waiting there (`--wait=PATH`). Either way what the code finds is what a fresh st
 import posix
 import sys
 from _functools import partial
-from _imp import create_dynamic, exec_dynamic
 import _frozen_importlib_external as importing
 
 pipe = part("pipe")
@@ -11,6 +10,7 @@ jobs = part("job")
 life = part("life")
 ending = part("ending")
 streams = part("streams")
+native = part("native")
 
 FOLDER = part("parts").FOLDER
 JOB, REPORT, VALUE, SOCKET = 3, 4, 5, 3  # the socket is the zygote's, the others are its children's
@@ -36,18 +36,10 @@ def until_job():
         wait(word.partition("=")[2])
 
 
-def extension():
-    """Not in sys.modules, as all that is ours."""
-    path = FOLDER.rstrip("/").rpartition("/")[0] + "/glovebox_zygote.abi3.so"
-    module = create_dynamic(importing.spec_from_file_location("glovebox_zygote", path, loader=importing.ExtensionFileLoader("glovebox_zygote", path)))
-    exec_dynamic(module)
-    return module
-
-
 def wait(path):
     """In a cell, started as any program: what is left is the job."""
     try:
-        module = extension()
+        module = native.extension()
     except ImportError as error:
         sys.stderr.write(f"glovebox: the runner cannot wait for a job: {error}\n")
         step = b"zygote module"
@@ -65,7 +57,7 @@ def zygote(modules):
     module = None
     try:
         gc, atexit = hidden("gc"), hidden("atexit")
-        module = extension()
+        module = native.extension()
         module.setup()
         preload(module, modules)
         make_random()
