@@ -8,7 +8,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static bool closed;
 
-static void on_started(unsigned start, const struct LeafUsage *before, void *userdata) {
+static void on_started(const struct LeaseStart *start, void *userdata) {
+        if (start->begun > now_monotonic())
+                abort();
 }
 
 static void on_failed(const struct LeaseFailure *failure, void *userdata) {
