@@ -4,9 +4,11 @@
 #include <endian.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -15,6 +17,7 @@
 #include "common/message-ids.h"
 
 #define SOCKET "/run/systemd/journal/socket"
+#define LOOK_UP (20 * USEC_PER_MSEC) /* from reading a record to knowing whose it is */
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
 
 static struct {
@@ -184,4 +187,14 @@ int journal_send(const struct JournalField *fields, size_t n) {
         journal.lost += r == -EAGAIN;
         (void) pthread_mutex_unlock(&journal.lock);
         return r;
+}
+
+void journal_settle(void) {
+        usec_t end = now_monotonic() + JOURNAL_SETTLE;
+        int unread = 0;
+        if (journal.fd < 0)
+                return;
+        while (ioctl(journal.fd, SIOCOUTQ, &unread) >= 0 && unread > 0 && now_monotonic() < end)
+                (void) usleep(2 * USEC_PER_MSEC);
+        (void) usleep(LOOK_UP);
 }

@@ -12,9 +12,13 @@ struct JournalField {
 /* 0, or a negative errno: -EAGAIN when the journal has not read for JOURNAL_PATIENCE; then the record is lost, at once for all that follow until it
  * reads again, and the first record behind them tells how many. From any thread. */
 int journal_send(const struct JournalField *fields, size_t n);
+/* Before a process ends over what it has just said: the journal looks up whose a record is when it reads it, and knows no unit of who has gone by
+ * then, so that `systemctl status` would not show it. At most JOURNAL_SETTLE. */
+void journal_settle(void);
 /* Is there a journal to send to? */
 bool journal_is_there(void);
 /* For tests: another socket than the journal's. */
 void journal_set_socket(const char *path);
 
 #define JOURNAL_PATIENCE (100 * USEC_PER_MSEC)
+#define JOURNAL_SETTLE USEC_PER_SEC

@@ -26,6 +26,11 @@ void log_open(const char *name) {
         log_journal = stderr_is_journal();
 }
 
+void log_settle(void) {
+        if (log_journal)
+                journal_settle();
+}
+
 void log_set_max_level(int level) {
         log_max_level = level;
 }

@@ -9,6 +9,8 @@
 /* name: "gloveboxd". Call once, before any thread. */
 void log_open(const char *name);
 void log_set_max_level(int level);
+/* Before an end over what was just logged, or the journal may not know whose it is. */
+void log_settle(void);
 
 /* error: a negative or positive errno that %m in the format refers to, 0 = none. execution: an id or NULL. Returns -|error|. */
 int log_full(int level, int error, const char *execution, const char *format, ...) PRINTF_LIKE(4, 5);

@@ -225,5 +225,8 @@ int main(int argc, char **argv) {
                 return EX_USAGE;
         if (r == 0)
                 return EXIT_SUCCESS;
-        return run(&arguments);
+        r = run(&arguments);
+        if (r != EXIT_SUCCESS)
+                log_settle();
+        return r;
 }

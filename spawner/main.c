@@ -408,6 +408,8 @@ int main(int argc, char **argv) {
                 return EXIT_FAILURE;
         log_open("glovebox-spawner");
         r = run(&m);
+        if (r != EXIT_SUCCESS)
+                log_settle();
         spawner_free(m.spawner);
         sd_event_unref(m.event);
         config_free(m.config);

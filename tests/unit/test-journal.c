@@ -2,6 +2,7 @@
 #include "tests/unit/unit.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -145,5 +146,39 @@ static void a_new_journal_is_found(void **state) {
         assert_memory_equal(text, "MESSAGE=two\n", 12);
 }
 
+struct Reader {
+        int fd;
+        usec_t read; /* when */
+};
+
+static void *read_late(void *userdata) {
+        struct Reader *r = userdata;
+        char text[64];
+
+        (void) usleep(200 * 1000);
+        r->read = now_monotonic();
+        (void) recv(r->fd, text, sizeof(text), 0);
+        return NULL;
+}
+
+/* Who ends waits until what it said is read, and not for ever. */
+static void an_end_waits_for_the_journal(void **state) {
+        struct Fixture *f = *state;
+        struct Reader reader = { .fd = f->fd };
+        pthread_t thread;
+
+        assert_int_equal(say("last words"), 0);
+        assert_int_equal(pthread_create(&thread, NULL, read_late, &reader), 0);
+        journal_settle();
+        usec_t settled = now_monotonic();
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_true(reader.read > 0 && settled > reader.read);
+        assert_int_equal(say("to nobody"), 0);
+        usec_t began = now_monotonic();
+        journal_settle();
+        assert_true(now_monotonic() - began >= JOURNAL_SETTLE);
+}
+
 #define F(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-RUN(F(values_are_lines_or_have_a_length), F(large_records_are_files), F(a_journal_that_hangs_holds_nobody_up), F(a_new_journal_is_found))
+RUN(F(values_are_lines_or_have_a_length), F(large_records_are_files), F(a_journal_that_hangs_holds_nobody_up), F(a_new_journal_is_found),
+    F(an_end_waits_for_the_journal))
