@@ -43,7 +43,7 @@ struct Cell {
         enum CellState state;
         bool has_run, lost;
         bool pooled;                   /* it was made before anyone asked for it */
-        bool warming;                  /* its interpreter has been started ahead, and does not wait yet */
+        bool warming;                  /* what is to wait in it has been started, and does not wait yet */
         bool told_full, told_exit;     /* of this run */
         struct RunSpec run;            /* the waiting or current one */
         uint8_t *job;                  /* of it, until it has started; NULL: the server writes it */
@@ -82,9 +82,9 @@ void cell_refuse_run(struct Cell *c, int error, const char *step);
 void cell_on_prepared(struct Cell *c, int error, const char *step);
 /* fds stay the kind's. */
 void cell_on_started(struct Cell *c, int error, const char *step, const struct RunFds *fds);
-/* Its interpreter waits now. */
+/* What is to wait in it does. */
 void cell_on_warm(struct Cell *c);
-/* The interpreter that waits in it has failed, or ended. */
+/* What waits in it has failed, or ended. */
 void cell_on_spoiled(struct Cell *c, int error, const char *step);
 void cell_on_main_exit(struct Cell *c, const struct MainExit *e);
 void cell_on_lost(struct Cell *c);

@@ -12,7 +12,7 @@ struct Lease {
         struct Link *link;
         struct Lease *next;
         uint64_t cell;
-        usec_t asked;
+        usec_t asked; /* CLOCK_MONOTONIC: no run of it began before */
         bool closing, failed;
         int fds[LEASE_ROLES];
         sd_event_source *deadline; /* of closing */

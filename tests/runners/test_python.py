@@ -411,6 +411,16 @@ def test_pictures_have_the_bytes_of_pictures():
     assert b"figure 2 could not be drawn: ValueError" in out.stderr and out.exit_code == 0
 
 
+@pytest.mark.parametrize("command", [COMMAND, direct.COMMANDS["python"]], ids=["built", "without-the-module"])
+def test_what_is_written_to_a_full_pipe_is_whole(command):
+    """Python itself drops the rest of an unbuffered write that a signal has cut short; also of what is no bytes."""
+    code = ("import array, os, signal, sys, time\nsignal.signal(signal.SIGUSR1, lambda *_: None)\nif os.fork() == 0:\n    for _ in range(300):\n"
+            "        os.kill(os.getppid(), signal.SIGUSR1)\n        time.sleep(0.001)\n    os._exit(0)\nfor _ in range(3):\n    print('z' * 999_999)\n"
+            "told = sys.stdout.buffer.write(array.array('i', [0x7a7a7a7a]) * 250_000)\nos.wait()\nprint(told, file=sys.stderr)")
+    out = direct.run("python", code, env=ENV, command=command, waits=waits and command is COMMAND)  # nothing waits without the module
+    assert (out.exit_code, out.stderr, len(out.stdout), set(out.stdout)) == (0, b"1000000\n", 4_000_000, set(b"z\n")), out.stderr
+
+
 def test_prepare_compiles_the_runner_and_lists_the_fonts(tmp_path):
     copy = tmp_path / "python"
     shutil.copytree(direct.ROOT / "inside/python", copy, ignore=shutil.ignore_patterns("__pycache__"))
